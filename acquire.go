@@ -1,0 +1,144 @@
+package dibs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/dibs-go/dibs/dibsdriver"
+	"github.com/dibs-go/dibs/internal/keeper"
+	"github.com/dibs-go/dibs/internal/line"
+)
+
+// Acquire waits for the key and takes it. It returns the lock, which must be released, and the work's context, which
+// ends with ctx or with the lock, whichever is first; [context.Cause] says why ([ErrLost], [ErrMaxHold], [ErrClosed], [ErrReleased]).
+// Renewal and release do not depend on ctx.
+//
+// Errors: [ErrBusy], as a *[BusyError], when [MaxWait] is over; the context's error, joined with the last that was known, when ctx is
+// over; [ErrUnavailable] when the store cannot be reached (at the first contact; after one good answer the wait goes on through an outage) or
+// the outcome is unknown, in which case whatever was taken is given back; [ErrHeld] when ctx holds the key already;
+// [ErrInvalidKey]; [ErrClosed]; [ErrUnsupported].
+func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lock, context.Context, error) {
+	return l.acquire(ctx, key, l.terms(opts))
+}
+
+// TryAcquire is [Locker.Acquire] with one attempt: a busy key is [ErrBusy] at once, as is one that others of this process wait for.
+func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lock, context.Context, error) {
+	o := l.terms(opts)
+	o.maxWait, o.waits = 0, true
+	return l.acquire(ctx, key, o)
+}
+
+func (l *Locker) acquire(ctx context.Context, key string, o options) (*Lock, context.Context, error) {
+	full, err := l.cfg.storeKey(key)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := o.check(&l.cfg, l.limits); err != nil {
+		return nil, nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, nil, contextError(ctx)
+	}
+	if s := l.heldBy(ctx, full); s != nil {
+		return s.enterAgain(ctx, key, o)
+	}
+
+	terms := line.Terms{TTL: o.ttl, Margin: l.cfg.margin(o.ttl), MinHold: o.minHold, Note: o.note}
+	wait := line.Forever
+	if o.waits {
+		wait = o.maxWait
+	}
+	began := time.Now()
+	grant, err := l.lines.Join(ctx, full, terms, wait)
+	if err != nil {
+		err = l.refusal(key, err)
+		if wait != 0 {
+			l.tell(l.cfg.Events.Waited, Event{Key: key, For: time.Since(began), Err: err})
+		}
+		return nil, nil, err
+	}
+	s, err := l.begin(ctx, key, full, o, terms, grant)
+	if err != nil {
+		return nil, nil, err
+	}
+	ev := Event{Key: key, Token: grant.Token, For: time.Since(began)}
+	if wait != 0 {
+		l.tell(l.cfg.Events.Waited, ev)
+	}
+	l.tell(l.cfg.Events.Acquired, ev)
+	lock := &Lock{section: s, key: key, ctx: s.ctx}
+	return lock, context.WithValue(s.ctx, heldKey{}, &held{lock: lock, outer: heldIn(ctx)}), nil
+}
+
+// begin starts the critical section of an acquired lease.
+func (l *Locker) begin(ctx context.Context, key, full string, o options, terms line.Terms, g line.Grant) (*section, error) {
+	s := &section{engine: l.engine, key: key, full: full, owner: g.Owner, token: g.Token, began: time.Now(), minHold: o.minHold, count: 1, life: g.Life}
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	if !l.enter(s) {
+		s.giveBack()
+		s.cancel(ErrClosed)
+		return nil, ErrClosed
+	}
+	kept := keeper.Terms{
+		Key: full, Owner: g.Owner, TTL: terms.TTL, Margin: terms.Margin,
+		MaxHold: o.maxHold, HoldAlarm: max(0, l.cfg.HoldAlarm),
+	}
+	lease, ok := l.keeper.Add(kept, s, g.Started, g.Life)
+	if !ok { // this process was held up between the answer and now
+		l.exit(s)
+		s.giveBack()
+		s.cancel(ErrLost)
+		return nil, fmt.Errorf("%w: the answer of %s came too late to be trusted; the lease was given back", ErrUnavailable, l.limits.Store)
+	}
+	s.lease = lease
+	l.lines.Held(full, g.Owner, lease.Remaining, dibsdriver.Record{
+		Key: full, Holder: l.cfg.Name, Note: o.note, Token: g.Token, Since: s.began.UTC(),
+	})
+	return s, nil
+}
+
+// refusal makes the public error of what a line answered.
+func (l *Locker) refusal(key string, err error) error {
+	busy, ok := errors.AsType[*line.BusyError](err)
+	if !ok {
+		return fmt.Errorf("acquiring %q on %s: %w", key, l.limits.Store, err)
+	}
+	public := &BusyError{Key: key, Left: busy.Left}
+	if busy.Holder.Token != 0 {
+		public.Holder = l.info(busy.Holder)
+	}
+	if err == error(busy) {
+		return public
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return public
+	}
+	var errs []error // the context's error, then what was known
+	for _, e := range joined.Unwrap() {
+		if e == error(busy) {
+			e = public
+		}
+		errs = append(errs, e)
+	}
+	return errors.Join(errs...)
+}
+
+func contextError(ctx context.Context) error {
+	err := ctx.Err()
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, err) {
+		return errors.Join(err, cause)
+	}
+	return err
+}
+
+func (e *engine) silent() error {
+	return fmt.Errorf("%w: %s did not answer within %s", ErrUnavailable, e.limits.Store, e.cfg.RequestTimeout)
+}
+
+func (e *engine) alarm(msg string, s *section, args ...any) {
+	e.log(slog.LevelError, msg, append([]any{"key", s.key, "token", s.token, "store", e.limits.Store}, args...)...)
+}

@@ -1,0 +1,60 @@
+package dibs
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Event is what happened, as [Events] are told of it.
+type Event struct {
+	// Key is the key as callers give it.
+	Key string
+	// Token is the fencing token of the lock, 0 if there was none.
+	Token int64
+	// For is how long: the wait for Acquired and Waited, the hold for the others.
+	For time.Duration
+	// Err is the reason, where there is one.
+	Err error
+}
+
+// Events are told what happens in a [Locker]. Each may be nil. They are called one after another, in the order in which
+// things happened, by a goroutine of the Locker that nothing else depends on: one that blocks delays other events, and no
+// lock. A panic in one is logged.
+type Events struct {
+	// Acquired: a lock was acquired.
+	Acquired func(Event)
+	// Waited: a wait for a busy key ended, with the lock or with Err.
+	Waited func(Event)
+	// Renewed: the lease was renewed.
+	Renewed func(Event)
+	// RenewalRefused: the store refuses to renew, and will again: a missing right or table. The lease lives on as long as it was trusted.
+	RenewalRefused func(Event)
+	// Lost: the lease was lost under the work, whose context has ended.
+	Lost func(Event)
+	// MaxHold: the critical section took longer than its max hold; its context has ended.
+	MaxHold func(Event)
+	// HoldAlarm: the hold has lasted longer than its alarm, or than a doubling of that.
+	HoldAlarm func(Event)
+	// Released: the lock was released; Err if the store could not be told at once.
+	Released func(Event)
+}
+
+// tell posts an event for delivery.
+func (e *engine) tell(f func(Event), ev Event) {
+	if f == nil {
+		return
+	}
+	e.outbox.Post(func() {
+		defer func() {
+			if p := recover(); p != nil {
+				e.cfg.Logger.Error("dibs: an event function panicked", "key", ev.Key, "panic", p)
+			}
+		}()
+		f(ev)
+	})
+}
+
+// log posts a log record for delivery.
+func (e *engine) log(level slog.Level, msg string, args ...any) {
+	e.outbox.Post(func() { e.cfg.Logger.Log(e.background, level, msg, args...) })
+}

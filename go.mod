@@ -1,0 +1,3 @@
+module github.com/dibs-go/dibs
+
+go 1.26

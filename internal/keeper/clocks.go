@@ -1,0 +1,45 @@
+package keeper
+
+import "time"
+
+// clocks compares the wall clock with the monotonic one, which on Linux stands still while the machine sleeps (and so does
+// every timer): a wall clock that ran ahead means that trust windows may be over without their timers knowing.
+type clocks struct {
+	base, baseWall time.Time
+	noticed        time.Duration
+}
+
+// skew is how far the wall clock has run ahead of the monotonic clock since the first call.
+func (c *clocks) skew(now time.Time, wall func() time.Time) time.Duration {
+	w := now.Round(0) // drops the monotonic reading
+	if wall != nil {
+		w = wall().Round(0)
+	}
+	if c.base.IsZero() {
+		c.base, c.baseWall = now, w
+	}
+	return w.Sub(c.baseWall) - now.Sub(c.base)
+}
+
+// smallestGap is below every margin, so that no gap that matters goes by unnoticed.
+const smallestGap = 5 * time.Millisecond
+
+// notice puts every lease in doubt that was not confirmed since the clocks parted.
+func (k *Keeper) notice(now time.Time) {
+	skew := k.clocks.skew(now, k.Wall)
+	if skew-k.clocks.noticed < smallestGap {
+		k.clocks.noticed = min(k.clocks.noticed, skew) // set back: start again from there
+		return
+	}
+	k.clocks.noticed = skew
+	for _, l := range k.queue {
+		if k.slept(l, now) {
+			l.distrust(now)
+		}
+	}
+	k.queue.fix()
+}
+
+func (k *Keeper) slept(l *Lease, now time.Time) bool {
+	return k.clocks.skew(now, k.Wall)-l.skew > l.terms.Margin
+}

@@ -1,0 +1,125 @@
+package line
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dibs-go/dibs/dibsdriver"
+	"github.com/dibs-go/dibs/internal/call"
+	"github.com/dibs-go/dibs/internal/owner"
+	"github.com/dibs-go/dibs/internal/settle"
+)
+
+// attempt asks the store once for the head of the line, and waits for the answer at most as long as a request may take. It
+// returns the grant; or the record of who has the key; or an error.
+func (l *line) attempt(t Terms, queue string) (*Grant, *dibsdriver.Record, error) {
+	ls := l.all
+	p := dibsdriver.AcquireParams{
+		Key: l.key, Owner: owner.New(), TTL: t.life(), Floor: ls.Seen.Floor(l.key),
+		Holder: ls.Holder, Note: t.Note, Waiter: queue,
+	}
+	limit := min(ls.Timeout, t.window())
+	c := call.Start(ls.Group, limit, func(ctx context.Context) (dibsdriver.AcquireResult, error) {
+		return ls.Driver.Acquire(ctx, p)
+	})
+	res, err, answered := c.Wait(limit)
+	switch {
+	case !answered:
+		ls.Settler.TakeBack(l.key, p.Owner, p.TTL, c)
+		return nil, nil, fmt.Errorf("%w: no answer within %s; the request is taken back", dibsdriver.ErrUnavailable, limit)
+	case err != nil:
+		if dibsdriver.FateOf(err) != dibsdriver.FateNotApplied {
+			ls.Settler.TakeBack(l.key, p.Owner, p.TTL, c)
+		}
+		if !errors.Is(err, dibsdriver.ErrUnavailable) {
+			err = fmt.Errorf("%w: %w", dibsdriver.ErrUnavailable, err)
+		}
+		return nil, nil, err
+	case !res.Acquired:
+		return nil, &res.Holder, nil
+	}
+	g := Grant{Owner: p.Owner, Token: res.Token, Started: c.Started, Life: p.TTL}
+	if res.TTL > 0 {
+		g.Life = res.TTL
+	}
+	if time.Since(g.Started) >= t.window() {
+		l.giveBack(g)
+		return nil, nil, fmt.Errorf("%w: the answer took longer than the lease can be trusted; it was given back", dibsdriver.ErrUnavailable)
+	}
+	if res.Token <= p.Floor || res.Token > dibsdriver.MaxToken {
+		// A store that forgot (restored from a backup, say): a token that does not rise would fence off the wrong side.
+		l.giveBack(g)
+		return nil, nil, fmt.Errorf("%w: %s gave the token %d, but this process has seen %d of this key",
+			dibsdriver.ErrUnavailable, ls.Limits.Store, res.Token, p.Floor)
+	}
+	ls.Seen.Note(l.key, res.Token)
+	return &g, nil, nil
+}
+
+// giveBack releases a lease that nobody wants, in the background.
+func (l *line) giveBack(g Grant) {
+	l.all.Settler.InBackground(settle.Release{Key: l.key, Owner: g.Owner, Life: g.Life})
+}
+
+// giveNext hands a lease to the first in line, if it was taken under that waiter's terms. It is called with the lock held.
+func (l *line) giveNext(g Grant, t Terms) bool {
+	if len(l.waiters) == 0 || l.waiters[0].terms != t {
+		return false
+	}
+	w := l.waiters[0]
+	l.waiters = slices.Delete(l.waiters, 0, 1)
+	l.held = &held{owner: g.Owner}
+	w.grant = &g
+	close(w.ready)
+	return true
+}
+
+// deliver hands a lease to the head of the line; the one it was asked for may have left since.
+func (l *line) deliver(g Grant, t Terms) {
+	l.all.mu.Lock()
+	defer l.all.mu.Unlock()
+	l.answered(nil)
+	if !l.giveNext(g, t) {
+		l.giveBack(g)
+	}
+}
+
+// refuse takes the answer "busy": a single attempt is over with it.
+func (l *line) refuse(r dibsdriver.Record) {
+	l.all.mu.Lock()
+	defer l.all.mu.Unlock()
+	l.answered(&r)
+	l.waiters = slices.DeleteFunc(l.waiters, func(w *waiter) bool {
+		over := w.once && w.came < l.asked
+		if over {
+			w.fail(l.busyError())
+		}
+		return over
+	})
+}
+
+func (l *line) answered(busy *dibsdriver.Record) {
+	l.busy, l.busyAt, l.failed = busy, time.Now(), nil
+	for _, w := range l.waiters {
+		w.contacted = true
+	}
+}
+
+// outage takes an error: it is the answer of all whom the store has not answered before, and of everybody if waiting does not
+// help. The others wait on.
+func (l *line) outage(err error) {
+	l.all.mu.Lock()
+	defer l.all.mu.Unlock()
+	l.failed = err
+	hopeless := errors.Is(err, dibsdriver.ErrRefused) || errors.Is(err, dibsdriver.ErrClosed)
+	l.waiters = slices.DeleteFunc(l.waiters, func(w *waiter) bool {
+		over := w.came < l.asked && (hopeless || !w.contacted || w.once)
+		if over {
+			w.fail(err)
+		}
+		return over
+	})
+}

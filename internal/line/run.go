@@ -1,0 +1,159 @@
+package line
+
+import (
+	"context"
+	"time"
+
+	"github.com/dibs-go/dibs/dibsdriver"
+	"github.com/dibs-go/dibs/internal/backoff"
+	"github.com/dibs-go/dibs/internal/owner"
+)
+
+// During an outage the store is asked this often: soon enough that waiters go on within a second of its return.
+const (
+	outageMin = 20 * time.Millisecond
+	outageMax = time.Second
+)
+
+// turn is what the goroutine of a line finds to do.
+type turn int
+
+const (
+	end  turn = iota // nobody waits
+	rest             // this process has the key: wait until that has ended
+	ask
+)
+
+// run is the goroutine of a line: it asks the store for the head, again and again, until nobody waits.
+func (l *line) run(ctx context.Context) {
+	queue := "" // the name of our place in the store's own queue, if it has one
+	defer func() { l.leaveQueue(queue) }()
+	var outages backoff.Backoff
+	var waiting time.Time // since when the answer has been "busy"
+	for {
+		do, head := l.look()
+		switch do {
+		case end:
+			return
+		case rest:
+			<-l.kick
+			waiting = time.Time{}
+			continue
+		}
+		name := ""
+		if !head.once {
+			if queue == "" {
+				queue = owner.New()
+			}
+			name = queue
+		}
+		grant, busy, err := l.attempt(head.terms, name)
+		switch {
+		case err != nil:
+			l.outage(err)
+			l.pause(outages.Next(outageMin, outageMax))
+		case grant != nil:
+			outages.Reset()
+			waiting = time.Time{}
+			if name != "" {
+				queue = "" // the store has given up our place
+			}
+			l.deliver(*grant, head.terms)
+		default:
+			outages.Reset()
+			l.refuse(*busy)
+			if waiting.IsZero() {
+				waiting = time.Now()
+			}
+			l.await(ctx, queue, *busy, time.Since(waiting))
+		}
+	}
+}
+
+// look returns what is to be done, and the head of the line if that is to ask.
+func (l *line) look() (turn, *waiter) {
+	l.all.mu.Lock()
+	defer l.all.mu.Unlock()
+	select {
+	case <-l.kick: // whatever it was about is seen here
+	default:
+	}
+	switch {
+	case len(l.waiters) == 0:
+		l.running = false
+		l.drop()
+		return end, nil
+	case l.held != nil:
+		return rest, nil
+	default:
+		l.asked++
+		return ask, l.waiters[0]
+	}
+}
+
+// await returns when it is time to ask again after "busy": when the store wakes us, or after a pause.
+func (l *line) await(ctx context.Context, queue string, busy dibsdriver.Record, waited time.Duration) {
+	lim := l.all.Limits
+	pause := backoff.Jitter(2 * min(max(waited/8, lim.PollMin), lim.PollMax))
+	waker, wakes := l.all.Driver.(dibsdriver.Waker)
+	if wakes && queue != "" {
+		pause = backoff.Jitter(dibsdriver.QueueAsk) // only in case that a wake-up was lost
+	}
+	if busy.Token != 0 && busy.ExpiresIn < pause {
+		pause = busy.ExpiresIn + backoff.Jitter(lim.PollMin)
+	}
+	if !wakes || queue == "" {
+		l.pause(pause)
+		return
+	}
+	waitCtx, cancel := context.WithTimeout(ctx, pause)
+	defer cancel()
+	woken := make(chan struct{})
+	l.all.Group.Go(func(context.Context) {
+		if waker.Wait(waitCtx, dibsdriver.WaitParams{Key: l.key, Waiter: queue}) != nil {
+			<-waitCtx.Done() // it cannot tell: poll
+		}
+		close(woken)
+	})
+	select {
+	case <-woken:
+	case <-l.kick:
+	case <-waitCtx.Done():
+	}
+}
+
+// pause waits for d, or until something has changed in the line.
+func (l *line) pause(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-l.kick:
+	}
+}
+
+// leaveQueue gives up our place in the store's queue, if we may have one.
+func (l *line) leaveQueue(queue string) {
+	q, ok := l.all.Driver.(dibsdriver.Queuer)
+	if queue == "" || !ok {
+		return
+	}
+	l.all.Group.Go(func(ctx context.Context) {
+		var pause backoff.Backoff
+		end := time.Now().Add(dibsdriver.QueueGrace) // by then it has lapsed
+		for time.Now().Before(end) {
+			reqCtx, cancel := context.WithTimeout(ctx, l.all.Timeout)
+			err := q.Leave(reqCtx, dibsdriver.WaitParams{Key: l.key, Waiter: queue})
+			cancel()
+			if err == nil || ctx.Err() != nil {
+				return
+			}
+			t := time.NewTimer(pause.Next(outageMin, outageMax))
+			select {
+			case <-t.C:
+			case <-ctx.Done():
+			}
+			t.Stop()
+		}
+	})
+}

@@ -1,0 +1,139 @@
+package dibs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dibs-go/dibs/internal/keeper"
+	"github.com/dibs-go/dibs/internal/settle"
+)
+
+// section is one critical section: from an acquisition (or a re-entry into it) until its last release.
+type section struct {
+	*engine
+	key, full string // as the caller gave it, and with the prefix
+	owner     string
+	token     int64
+	began     time.Time
+	minHold   time.Duration
+	life      time.Duration
+	lease     *keeper.Lease
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	mu    sync.Mutex
+	count int // how often it is held: 1, and 1 more for each re-entry
+}
+
+// lives reports whether the section goes on: it was not released, and its lease has not ended.
+func (s *section) lives() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.lease.Err()
+	return s.count > 0 && (err == nil || errors.Is(err, ErrUnavailable)) // in doubt is not ended
+}
+
+// enterAgain is taking a key that the context holds.
+func (s *section) enterAgain(ctx context.Context, key string, o options) (*Lock, context.Context, error) {
+	if !o.reenter {
+		return nil, nil, fmt.Errorf("%w: %q, with token %d; waiting for it would be a deadlock (see dibs.Reenter)", ErrHeld, key, s.token)
+	}
+	if s.closed() {
+		return nil, nil, ErrClosed
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.count == 0 {
+		return nil, nil, fmt.Errorf("%w: %q was released while it was being taken again", ErrReleased, key)
+	}
+	s.count++
+	inner, cancel := context.WithCancelCause(ctx)
+	lock := &Lock{section: s, key: key, ctx: inner, cancel: cancel}
+	return lock, context.WithValue(inner, heldKey{}, &held{lock: lock, outer: heldIn(ctx)}), nil
+}
+
+// leave is one release. The last is the real one.
+func (s *section) leave() error {
+	s.mu.Lock()
+	s.count--
+	last := s.count == 0
+	s.mu.Unlock()
+	if !last {
+		if err := s.lease.Err(); err != nil && !errors.Is(err, ErrUnavailable) {
+			return err
+		}
+		return nil
+	}
+
+	// Renewal stops here, whatever becomes of the request.
+	cause, told := s.lease.Stop()
+	if cause != nil && !told {
+		s.LeaseEnded(cause)
+	}
+	s.cancel(ErrReleased) // if nothing else was the cause
+	var err error
+	if cause != nil {
+		// What the store may still have of us would only keep others waiting: the work is over.
+		s.giveBack()
+		err = cause
+	} else if err = s.settler.Release(s.release()); errors.Is(err, ErrUnavailable) {
+		err = fmt.Errorf("releasing %q on %s: %w; renewal has stopped, releasing goes on in the background, and the key is free in %s at the latest",
+			s.key, s.limits.Store, err, s.bound().Round(time.Millisecond))
+	} else if err != nil {
+		err = fmt.Errorf("%w: when it was released, the lease of %q on %s was not ours any more", ErrLost, s.key, s.limits.Store)
+	}
+	s.lines.Ended(s.full, s.owner)
+	s.tell(s.cfg.Events.Released, Event{Key: s.key, Token: s.token, For: time.Since(s.began), Err: err})
+	s.exit(s)
+	return err
+}
+
+// bound is how long at most the lease can still stand in the store after the last renewal.
+func (s *section) bound() time.Duration { return s.life + s.cfg.RequestTimeout }
+
+func (s *section) release() settle.Release {
+	r := settle.Release{Key: s.full, Owner: s.owner, Life: s.bound()}
+	if s.minHold > 0 {
+		r.KeepUntil = s.began.Add(s.minHold)
+	}
+	return r
+}
+
+// giveBack releases what the store may still have of the section, in the background.
+func (s *section) giveBack() {
+	s.settler.InBackground(s.release())
+	s.lines.Ended(s.full, s.owner)
+}
+
+// LeaseEnded implements keeper.Holder.
+func (s *section) LeaseEnded(cause error) {
+	if errors.Is(cause, keeper.ErrMaxHold) {
+		cause = fmt.Errorf("%w: %q, with token %d", ErrMaxHold, s.key, s.token)
+	}
+	s.cancel(cause)
+	s.lines.Ended(s.full, s.owner)
+	ev := Event{Key: s.key, Token: s.token, For: time.Since(s.began), Err: cause}
+	switch {
+	case errors.Is(cause, ErrMaxHold):
+		s.alarm("dibs: max hold exceeded: the work is told to end, its lease lapses", s, "held", ev.For)
+		s.tell(s.cfg.Events.MaxHold, ev)
+	case errors.Is(cause, ErrLost):
+		s.alarm("dibs: lock lost under its work", s, "held", ev.For, "error", cause)
+		s.tell(s.cfg.Events.Lost, ev)
+	}
+}
+
+// LeaseRenewed implements keeper.Holder.
+func (s *section) LeaseRenewed() {
+	s.tell(s.cfg.Events.Renewed, Event{Key: s.key, Token: s.token, For: time.Since(s.began)})
+}
+
+// HoldAlarm implements keeper.Holder.
+func (s *section) HoldAlarm(held time.Duration) {
+	s.alarm("dibs: a lock has been held for long", s, "held", held)
+	s.tell(s.cfg.Events.HoldAlarm, Event{Key: s.key, Token: s.token, For: held})
+}
