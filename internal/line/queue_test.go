@@ -114,8 +114,9 @@ func TestALineThatEmptiesLeavesTheQueue(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			got <- time.Now()
+			at := time.Now()
 			b.release("k", g)
+			got <- at
 		}()
 		synctest.Wait()
 		cancel()
@@ -142,8 +143,9 @@ func TestADeadWaiterDelaysByTheGraceAtMost(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			got <- time.Now()
+			at := time.Now()
 			h.release("k", g)
+			got <- at
 		}()
 		synctest.Wait()
 		start := time.Now()
