@@ -50,29 +50,29 @@ func TestModulesCanFail(t *testing.T) {
 		files    map[string]string
 		problems []string
 	}{
-		{"core requires", map[string]string{"go.mod": head + "\n\ngo 1.26\n\nrequire go.uber.org/goleak v1.3.0\n"},
+		{"core requires", map[string]string{"go.mod": head + "\n\ngo 1.26.0\n\nrequire go.uber.org/goleak v1.3.0\n"},
 			[]string{"go.mod: requires go.uber.org/goleak: the core requires nothing"}},
-		{"go version", map[string]string{"go.mod": head + "\n\ngo 1.25\n"}, []string{"go.mod: go 1.25, want 1.26"}},
-		{"not in go.work", map[string]string{"bench/go.mod": head + "/bench\n\ngo 1.26\n\nrequire " + Core + " v0.1.0\n"},
+		{"go version", map[string]string{"go.mod": head + "\n\ngo 1.25\n"}, []string{"go.mod: go 1.25, want 1.26.0"}},
+		{"not in go.work", map[string]string{"bench/go.mod": head + "/bench\n\ngo 1.26.0\n\nrequire " + Core + " v0.1.0\n"},
 			[]string{"go.work does not use ./bench"}},
 		{"unknown module", map[string]string{
-			"attic/go.mod": head + "/attic\n\ngo 1.26\n\nrequire " + Core + " v0.1.0\n",
-			"go.work": "go 1.26\n\nuse (\n\t.\n\t./attic\n\t./cmd/dibs\n\t./dibssqlite\n)\n\nreplace " + Core + " v0.1.0 => ./\n\nreplace " +
+			"attic/go.mod": head + "/attic\n\ngo 1.26.0\n\nrequire " + Core + " v0.1.0\n",
+			"go.work": "go 1.26.0\n\nuse (\n\t.\n\t./attic\n\t./cmd/dibs\n\t./dibssqlite\n)\n\nreplace " + Core + " v0.1.0 => ./\n\nreplace " +
 				Core + "/dibssqlite v0.1.0 => ./dibssqlite\n",
 		}, []string{"attic/go.mod: an unknown module"}},
-		{"path", map[string]string{"cmd/dibs/go.mod": head + "/cmd/other\n\ngo 1.26\n\nrequire " + Core + " v0.1.0\n"},
+		{"path", map[string]string{"cmd/dibs/go.mod": head + "/cmd/other\n\ngo 1.26.0\n\nrequire " + Core + " v0.1.0\n"},
 			[]string{"cmd/dibs/go.mod: module " + Core + "/cmd/other, want " + Core + "/cmd/dibs", "an unknown module"}},
-		{"replace", map[string]string{"cmd/dibs/go.mod": head + "/cmd/dibs\n\ngo 1.26\n\nrequire " + Core + " v0.1.0\n\nreplace " + Core + " => ../..\n"},
+		{"replace", map[string]string{"cmd/dibs/go.mod": head + "/cmd/dibs\n\ngo 1.26.0\n\nrequire " + Core + " v0.1.0\n\nreplace " + Core + " => ../..\n"},
 			[]string{"cmd/dibs/go.mod: replace and exclude do nothing for users"}},
-		{"without the core", map[string]string{"cmd/dibs/go.mod": head + "/cmd/dibs\n\ngo 1.26\n"}, []string{"cmd/dibs/go.mod: does not require the core"}},
-		{"version", map[string]string{"cmd/dibs/go.mod": head + "/cmd/dibs\n\ngo 1.26\n\nrequire " + Core + " v0.2.0\n"},
+		{"without the core", map[string]string{"cmd/dibs/go.mod": head + "/cmd/dibs\n\ngo 1.26.0\n"}, []string{"cmd/dibs/go.mod: does not require the core"}},
+		{"version", map[string]string{"cmd/dibs/go.mod": head + "/cmd/dibs\n\ngo 1.26.0\n\nrequire " + Core + " v0.2.0\n"},
 			[]string{"cmd/dibs/go.mod: requires " + Core + " v0.2.0, want v0.1.0"}},
-		{"not replaced", map[string]string{"go.work": "go 1.26\n\nuse (\n\t.\n\t./cmd/dibs\n\t./dibssqlite\n)\n\nreplace " + Core + " v0.1.0 => ./\n"},
+		{"not replaced", map[string]string{"go.work": "go 1.26.0\n\nuse (\n\t.\n\t./cmd/dibs\n\t./dibssqlite\n)\n\nreplace " + Core + " v0.1.0 => ./\n"},
 			[]string{"cmd/dibs/go.mod: requires " + Core + "/dibssqlite, which go.work does not replace"}},
-		{"driver requires", map[string]string{"dibssqlite/go.mod": head + "/dibssqlite\n\ngo 1.26\n\nrequire (\n\t" + Core +
+		{"driver requires", map[string]string{"dibssqlite/go.mod": head + "/dibssqlite\n\ngo 1.26.0\n\nrequire (\n\t" + Core +
 			" v0.1.0\n\tgithub.com/spf13/cobra v1.10.2\n\tgo.uber.org/goleak v1.3.0 // indirect\n)\n"},
 			[]string{"requires github.com/spf13/cobra: a driver requires the core and its client library", "requires go.uber.org/goleak, a test tool"}},
-		{"cycle", map[string]string{"dibssqlite/go.mod": head + "/dibssqlite\n\ngo 1.26\n\nrequire (\n\t" + Core + " v0.1.0\n\t" + Core + "/cmd/dibs v0.1.0\n)\n"},
+		{"cycle", map[string]string{"dibssqlite/go.mod": head + "/dibssqlite\n\ngo 1.26.0\n\nrequire (\n\t" + Core + " v0.1.0\n\t" + Core + "/cmd/dibs v0.1.0\n)\n"},
 			[]string{"modules require each other: ", "a driver requires the core and its client library", "which go.work does not replace"}},
 	} {
 		t.Run(c.name, func(t *testing.T) { some(t, Modules(tree(t, c.files)), c.problems...) })
@@ -169,7 +169,7 @@ func TestPublicAPICanFail(t *testing.T) {
 
 func TestBuildsCanFail(t *testing.T) {
 	r := tree(t, map[string]string{
-		"go.work":           "go 1.26\n\nuse .\n",
+		"go.work":           "go 1.26.0\n\nuse .\n",
 		"dibs.go":           "// Package dibs is good.\npackage dibs\n",
 		"dibs_windows.go":   "package dibs\n\nvar _ = undefinedName\n",
 		"dibssqlite/go.mod": "", "dibssqlite/s.go": "", "cmd/dibs/go.mod": "", "cmd/dibs/main.go": "", "internal/line/l.go": "", "internal/call/c.go": "",

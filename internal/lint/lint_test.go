@@ -33,16 +33,16 @@ func load(t *testing.T, root string) *Repo {
 func tree(t *testing.T, changes map[string]string) *Repo {
 	t.Helper()
 	files := map[string]string{
-		"go.work": "go 1.26\n\nuse (\n\t.\n\t./dibssqlite\n\t./cmd/dibs\n)\n\nreplace (\n\tgithub.com/dibs-go/dibs v0.1.0 => ./\n" +
+		"go.work": "go 1.26.0\n\nuse (\n\t.\n\t./dibssqlite\n\t./cmd/dibs\n)\n\nreplace (\n\tgithub.com/dibs-go/dibs v0.1.0 => ./\n" +
 			"\tgithub.com/dibs-go/dibs/dibssqlite v0.1.0 => ./dibssqlite\n)\n",
-		"go.mod":                "module github.com/dibs-go/dibs\n\ngo 1.26\n",
+		"go.mod":                "module github.com/dibs-go/dibs\n\ngo 1.26.0\n",
 		"dibs.go":               "// Package dibs is good.\npackage dibs\n\nimport _ \"github.com/dibs-go/dibs/internal/line\"\n",
 		"dibsdriver/d.go":       "// Package dibsdriver is good.\npackage dibsdriver\n\nimport _ \"context\"\n",
 		"internal/call/c.go":    "// Package call is good.\npackage call\n\nimport _ \"github.com/dibs-go/dibs/dibsdriver\"\n",
 		"internal/line/l.go":    "// Package line is good.\npackage line\n\nimport _ \"github.com/dibs-go/dibs/internal/call\"\n",
-		"dibssqlite/go.mod":     "module github.com/dibs-go/dibs/dibssqlite\n\ngo 1.26\n\nrequire (\n\tgithub.com/dibs-go/dibs v0.1.0\n\tmodernc.org/sqlite v1.0.0\n)\n",
+		"dibssqlite/go.mod":     "module github.com/dibs-go/dibs/dibssqlite\n\ngo 1.26.0\n\nrequire (\n\tgithub.com/dibs-go/dibs v0.1.0\n\tmodernc.org/sqlite v1.0.0\n)\n",
 		"dibssqlite/s.go":       "// Package dibssqlite is good.\npackage dibssqlite\n\nimport _ \"github.com/dibs-go/dibs\"\n",
-		"cmd/dibs/go.mod":       "module github.com/dibs-go/dibs/cmd/dibs\n\ngo 1.26\n\nrequire (\n\tgithub.com/dibs-go/dibs v0.1.0\n\tgithub.com/dibs-go/dibs/dibssqlite v0.1.0\n)\n",
+		"cmd/dibs/go.mod":       "module github.com/dibs-go/dibs/cmd/dibs\n\ngo 1.26.0\n\nrequire (\n\tgithub.com/dibs-go/dibs v0.1.0\n\tgithub.com/dibs-go/dibs/dibssqlite v0.1.0\n)\n",
 		"cmd/dibs/main.go":      "// Command dibs is good.\npackage main\n\nimport _ \"github.com/dibs-go/dibs/dibssqlite\"\n\nfunc main() {}\n",
 		"testdata/ignored/x.go": "no Go",
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	goVersion  = "1.26"
+	goVersion  = "1.26.0" // not 1.26: a module has to name the patch where one that it requires does
 	unreleased = "v0.1.0" // what the modules require of each other until there is a release
 )
 
