@@ -45,6 +45,11 @@ func (c *Call[T]) Result() (T, error) { return c.value, c.err }
 
 // Wait returns the answer, or ok = false if there is none when the limit has passed since the start.
 func (c *Call[T]) Wait(limit time.Duration) (value T, err error, ok bool) {
+	select {
+	case <-c.done: // also if the limit has passed since: a process that was held up finds both
+		return c.value, c.err, true
+	default:
+	}
 	t := time.NewTimer(time.Until(c.Started.Add(limit)))
 	defer t.Stop()
 	select {

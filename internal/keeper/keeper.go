@@ -57,7 +57,7 @@ func (k *Keeper) Add(t Terms, h Holder, start time.Time, life time.Duration) (*L
 	defer k.mu.Unlock()
 	now := time.Now()
 	l := &Lease{terms: t, holder: h, keeper: k, since: now}
-	l.confirm(start, max(life, t.TTL), k.clocks.skew(now, k.Wall))
+	l.confirm(start, life, k.clocks.skew(now, k.Wall))
 	if l.expired(now) != nil {
 		return nil, false
 	}

@@ -99,6 +99,7 @@ func (l *line) refuse(r dibsdriver.Record) {
 		}
 		return over
 	})
+	l.wakeIfEmpty()
 }
 
 func (l *line) answered(busy *dibsdriver.Record) {
@@ -122,4 +123,5 @@ func (l *line) outage(err error) {
 		}
 		return over
 	})
+	l.wakeIfEmpty()
 }

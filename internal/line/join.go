@@ -97,9 +97,7 @@ func (l *line) leave(w *waiter, ctx context.Context) error {
 	err := l.reason(w, ctx)
 	if i := slices.Index(l.waiters, w); i >= 0 {
 		l.waiters = slices.Delete(l.waiters, i, i+1)
-		if len(l.waiters) == 0 {
-			l.wake()
-		}
+		l.wakeIfEmpty()
 		l.drop()
 		return err
 	}

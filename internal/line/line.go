@@ -107,6 +107,13 @@ func (l *line) wake() {
 	}
 }
 
+// wakeIfEmpty lets the goroutine of a line in which nobody waits end at once.
+func (l *line) wakeIfEmpty() {
+	if len(l.waiters) == 0 {
+		l.wake()
+	}
+}
+
 // Held tells the line that the lease which was granted is in use, so that waiters behind it need not ask the
 // store. left tells how long it can be trusted.
 func (ls *Lines) Held(key, owner string, left func() time.Duration, record dibsdriver.Record) {
