@@ -301,8 +301,11 @@ func TestShard(t *testing.T) {
 			t.Errorf("%s: %d of 1600", name, n)
 		}
 	}
-	if dibs.Shard("a", 1, "x") != "a/0" || dibs.Shard("a", 7, "x") != dibs.Shard("a", 7, "x") {
-		t.Error("not stable")
+	if got := dibs.Shard("a", 1, "x"); got != "a/0" {
+		t.Error(got)
+	}
+	if got := dibs.Shard("stock", 1000, "x"); got != "stock/"+fmt.Sprint(fnv1a("x")%1000) {
+		t.Error(got)
 	}
 	defer func() {
 		if recover() == nil {
@@ -310,4 +313,13 @@ func TestShard(t *testing.T) {
 		}
 	}()
 	dibs.Shard("a", 0, "x")
+}
+
+// fnv1a is written out here, because the names of shards must never change.
+func fnv1a(s string) uint64 {
+	h := uint64(14695981039346656037)
+	for _, b := range []byte(s) {
+		h = (h ^ uint64(b)) * 1099511628211
+	}
+	return h
 }

@@ -19,9 +19,9 @@ func (c *Config) storeKey(key string) (string, error) {
 	case !utf8.ValidString(key):
 		return "", fmt.Errorf("%w: %q is not valid UTF-8", ErrInvalidKey, key)
 	case len(full) > maxKey && c.Prefix != "":
-		return "", fmt.Errorf("%w: %d bytes with the prefix %q, at most %d are possible: %.60q...", ErrInvalidKey, len(full), c.Prefix, maxKey, key)
+		return "", fmt.Errorf("%w: %d bytes with the prefix %q, at most %d are possible; it begins %.60q", ErrInvalidKey, len(full), c.Prefix, maxKey, key)
 	case len(full) > maxKey:
-		return "", fmt.Errorf("%w: %d bytes, at most %d are possible: %.60q...", ErrInvalidKey, len(full), maxKey, key)
+		return "", fmt.Errorf("%w: %d bytes, at most %d are possible; it begins %.60q", ErrInvalidKey, len(full), maxKey, key)
 	}
 	return full, nil
 }

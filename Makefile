@@ -1,0 +1,63 @@
+# All modules of the repository at once, through go.work; "work" is the go command's name for their packages.
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+# A clone that another user owns (a container's, say) has no version control to stamp into the programs that the tests build.
+TEST_ENV := GOFLAGS="$(strip $(GOFLAGS) -buildvcs=false)"
+TESTSUM  := $(TEST_ENV) .bin/testsum \
+	-check gofmt='scripts/lint gofmt' -check vet='scripts/lint vet' -check staticcheck='scripts/lint staticcheck'
+# Without -count=1, a server that has changed would be tested by remembering.
+GO_TEST  := go test -json -race -count=1
+
+.PHONY: help
+help: ## Show what there is to make
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: test
+test: deps ## Lint, and test every guarantee on every store (10 minutes at most); CI runs this
+	@$(TESTSUM) -- $(GO_TEST) -timeout=9m work
+
+.PHONY: test-all
+test-all: deps ## The same and the long tests: clusters, slow networks, long fault runs
+	@DIBS_TEST_ALL=1 $(TESTSUM) -- $(GO_TEST) -timeout=120m work
+
+.PHONY: deps
+deps: ## Install what the tests need (on Debian, as root)
+	@scripts/test-deps
+	@go build -buildvcs=false -o .bin/testsum ./internal/testsum
+
+.PHONY: lint
+lint: ## gofmt, go vet, staticcheck, and the rules of internal/lint
+	scripts/lint
+	go test -count=1 ./internal/lint
+
+.PHONY: fmt
+fmt: ## Format all Go files
+	"$$(go env GOROOT)/bin/gofmt" -l -w .
+
+.PHONY: tidy
+tidy: ## go mod tidy in every module
+	scripts/tidy
+
+.PHONY: api
+api: ## Write the public API anew to docs/api
+	go test -count=1 ./internal/lint -run '^TestPublicAPI$$' -update
+	@git --no-pager diff --stat -- docs/api || true
+
+.PHONY: mutate
+mutate: ## Mutation tests of the engine's rooms; ROOMS="internal/seen ." for some
+	scripts/mutate $(ROOMS)
+
+.PHONY: bench
+bench: ## All benchmarks
+	go test -run '^$$' -bench . -benchmem work
+
+.PHONY: build
+build: ## Build the command to bin/dibs
+	CGO_ENABLED=0 go build -trimpath -o bin/dibs ./cmd/dibs
+
+.PHONY: clean
+clean: ## Remove what was built, and the tools
+	rm -rf bin .bin mutation
