@@ -25,11 +25,12 @@ func (l *line) attempt(t Terms, queue string) (*Grant, *dibsdriver.Record, error
 	c := call.Start(ls.Group, limit, func(ctx context.Context) (dibsdriver.AcquireResult, error) {
 		return ls.Driver.Acquire(ctx, p)
 	})
-	res, err, answered := c.Wait(limit)
-	switch {
-	case !answered:
+	if !l.answer(c.Done(), limit) {
 		ls.Settler.TakeBack(l.key, p.Owner, p.TTL, c)
 		return nil, nil, fmt.Errorf("%w: no answer within %s; the request is taken back", dibsdriver.ErrUnavailable, limit)
+	}
+	res, err := c.Result()
+	switch {
 	case err != nil:
 		if dibsdriver.FateOf(err) != dibsdriver.FateNotApplied {
 			ls.Settler.TakeBack(l.key, p.Owner, p.TTL, c)
@@ -57,6 +58,37 @@ func (l *line) attempt(t Terms, queue string) (*Grant, *dibsdriver.Record, error
 	}
 	ls.Seen.Note(l.key, res.Token)
 	return &g, nil, nil
+}
+
+// answer waits for the answer to a request: at most for limit, and no longer than somebody wants it. An answer may have been lost with
+// the key taken, and then the sooner it is taken back the better.
+func (l *line) answer(done <-chan struct{}, limit time.Duration) bool {
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	defer func() {
+		l.all.mu.Lock()
+		defer l.all.mu.Unlock()
+		l.askedAt = time.Time{}
+	}()
+	for {
+		select {
+		case <-done:
+			return true
+		case <-t.C:
+			return false
+		case <-l.kick:
+			defer l.wake() // it was meant for whoever waits next
+			if l.empty() {
+				return false
+			}
+		}
+	}
+}
+
+func (l *line) empty() bool {
+	l.all.mu.Lock()
+	defer l.all.mu.Unlock()
+	return len(l.waiters) == 0
 }
 
 // giveBack releases a lease that nobody wants, in the background.

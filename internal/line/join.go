@@ -109,13 +109,18 @@ func (l *line) leave(w *waiter, ctx context.Context) error {
 	return err
 }
 
+// silence is how long a request may go unanswered before the store counts as silent.
+const silence = time.Second
+
 // reason is what a waiter is told that leaves: busy if the store said so, unavailable if it did not answer.
 func (l *line) reason(w *waiter, ctx context.Context) error {
+	silent := !l.askedAt.IsZero() && time.Since(l.askedAt) > silence
+	known := w.contacted || l.held != nil || l.busy != nil
 	var why error
 	switch {
 	case l.failed != nil:
 		why = l.failed
-	case !w.contacted:
+	case silent || !known:
 		why = fmt.Errorf("%w: %s has not answered yet; the request is taken back", dibsdriver.ErrUnavailable, l.all.Limits.Store)
 	default:
 		why = l.busyError()

@@ -194,3 +194,50 @@ func TestGrantedInTheMomentOfLeaving(t *testing.T) {
 		h.done(t)
 	})
 }
+
+func TestAnAnswerThatNobodyWaitsForAnyMoreIsTakenBackAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(dibsmem.New())
+		h.driver.OnAcquire(func(ctx context.Context, p dibsdriver.AcquireParams) (dibsdriver.AcquireResult, error) {
+			h.store.Acquire(ctx, p)
+			<-ctx.Done() // the reply is lost
+			return dibsdriver.AcquireResult{}, ctx.Err()
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		h.Join(ctx, "k", terms, Forever)
+		time.Sleep(10 * time.Millisecond)
+		if h.holders(t) != 0 {
+			t.Error("still taken, though the only caller has gone")
+		}
+		h.done(t)
+	})
+}
+
+func TestWhoStandsBehindABusyHeadIsToldBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(dibsmem.New())
+		h.Limits.PollMin, h.Limits.PollMax = time.Second, time.Second
+		h.other(t, time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		go h.Join(ctx, "k", terms, Forever)
+		synctest.Wait()
+		_, err := h.Join(t.Context(), "k", terms, 10*time.Millisecond) // over before the store is asked again
+		if b := busy(t, err); b.Holder.Holder != "another" {
+			t.Errorf("%+v", b)
+		}
+
+		// A request that has hung for long says that the store is silent, whatever it said before.
+		h.driver.OnAcquire(func(ctx context.Context, _ dibsdriver.AcquireParams) (dibsdriver.AcquireResult, error) {
+			<-ctx.Done()
+			return dibsdriver.AcquireResult{}, ctx.Err()
+		})
+		time.Sleep(4 * time.Second)
+		_, err = h.Join(t.Context(), "k", terms, 10*time.Millisecond)
+		if !errors.Is(err, dibsdriver.ErrUnavailable) {
+			t.Error(err)
+		}
+		cancel()
+		h.done(t)
+	})
+}

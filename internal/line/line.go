@@ -61,7 +61,8 @@ type line struct {
 	waiters []*waiter
 	running bool
 	kick    chan struct{}
-	asked   int // requests made so far
+	asked   int       // requests made so far
+	askedAt time.Time // when the one under way was made; zero if there is none
 
 	// held is the lease that this process has on the key, nil if none: while it stands, there is no use in asking the store.
 	held *held

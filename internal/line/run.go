@@ -87,6 +87,7 @@ func (l *line) look() (turn, *waiter) {
 		return rest, nil
 	default:
 		l.asked++
+		l.askedAt = time.Now()
 		return ask, l.waiters[0]
 	}
 }
