@@ -1,0 +1,338 @@
+//go:build linux
+
+package main_test
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// ticker is a command that shows how long it lives. With "tick!" it does not end by TERM.
+func (b *bed) ticker(how string, flags ...string) *running {
+	b.t.Helper()
+	r := b.start(append(append([]string{"run"}, flags...), "k", "--", self, how, b.path("ticks"))...)
+	b.content("ticks")
+	return r
+}
+
+// next is another that waits for the key, and writes down when it got it.
+func (b *bed) next() *running {
+	b.t.Helper()
+	r := b.start("run", "k", "--", self, "stamp", b.path("next"))
+	b.must("the next one waits", func() bool { return b.waiters() == 1 })
+	return r
+}
+
+// inTurn is what all of this is for: worker 1 has ended before worker 2 starts.
+func (b *bed) inTurn(next *running) {
+	b.t.Helper()
+	next.want(0)
+	if last, first := b.lastTick("ticks"), b.number("next"); last >= first {
+		b.t.Errorf("two workers at once for %s", time.Duration(last-first))
+	}
+}
+
+// children finds the guard and the command of a run.
+func (b *bed) children(r *running) (guard, command int) {
+	b.t.Helper()
+	b.must("guard and command are there", func() bool {
+		for _, pid := range b.processes() {
+			if p := parent(pid); p == r.pid() {
+				guard = pid
+			} else if p == guard && guard != 0 {
+				command = pid
+			}
+		}
+		return guard != 0 && command != 0
+	})
+	return guard, command
+}
+
+func TestB56_WrapperIsFrozen(t *testing.T) {
+	for _, how := range []string{"tick", "tick!"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t)
+			r := b.ticker(how, "--ttl", "2")
+			next := b.next()
+			r.signal(syscall.SIGSTOP)
+			b.inTurn(next)
+			r.signal(syscall.SIGCONT)
+			r.want(80, `"k"`, "lock lost", "COMMAND was stopped")
+		})
+	}
+}
+
+func TestB53_WrapperIsKilled(t *testing.T) {
+	for _, how := range []string{"tick", "tick!"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t)
+			r := b.ticker(how, "--ttl", "3")
+			next := b.next()
+			r.signal(syscall.SIGKILL)
+			b.inTurn(next)
+		})
+	}
+}
+
+// A long lease: the command ends at once all the same, and does not wait for the lease's end.
+func TestB53_WrapperIsKilledLongBeforeTheLeaseEnds(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	r := b.ticker("tick!", "--ttl", "1h", "--kill-after", "0.5")
+	r.signal(syscall.SIGKILL)
+	b.must("nothing lives", func() bool { return len(b.processes()) == 0 })
+}
+
+func TestB56_StoreIsAway(t *testing.T) {
+	for _, how := range []string{"tick", "tick!"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t)
+			r := b.ticker(how, "--ttl", "2")
+			next := b.next()
+			unblock := b.blockStore()
+			r.want(80, `"k"`, "lock lost", "locks.db")
+			unblock()
+			b.inTurn(next)
+		})
+	}
+}
+
+// TERM was sent; then a renewal succeeds. The command was told to end, so it is over, and not a success.
+func TestB56_StoreComesBackTooLate(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	r := b.start(append([]string{"run", "--ttl", "6", "k", "--"}, sh("pid", "exec 2>&-; trap 'touch term' TERM; while :; do sleep 0.02; done")...)...)
+	b.number("pid")
+	unblock := b.blockStore()
+	b.must("TERM comes", func() bool { return b.exists("term") })
+	unblock()
+	r.want(80, "lock lost")
+}
+
+func TestB01_BrokenLockStopsTheCommand(t *testing.T) {
+	for _, how := range []string{"tick", "tick!"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t)
+			r := b.ticker(how, "--ttl", "3")
+			next := b.next()
+			if status, _, stderr := b.run("break", "--yes", "k"); status != 0 {
+				t.Fatal(stderr)
+			}
+			r.want(80, `"k"`, "lock lost")
+			b.inTurn(next)
+		})
+	}
+}
+
+// The command ends by itself before the next renewal would have noticed: it was not alone all the same.
+func TestB01_BrokenLockIsToldAtTheEnd(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	r := b.start(append([]string{"run", "k", "--"}, sh("pid", "while [ ! -e go ]; do sleep 0.02; done")...)...)
+	b.number("pid")
+	if status, _, stderr := b.run("break", "--yes", "--now", "k"); status != 0 {
+		t.Fatal(stderr)
+	}
+	b.touch("go")
+	r.want(80, "lock lost", "COMMAND had not ended by then")
+}
+
+func TestB08_MaxHold(t *testing.T) {
+	for _, how := range []string{"tick", "tick!"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t)
+			r := b.ticker(how, "--ttl", "3", "--max-hold", "1")
+			next := b.next()
+			r.want(81, `"k"`, "--max-hold 1s")
+			b.inTurn(next)
+		})
+	}
+}
+
+func TestB53_GuardIsKilled(t *testing.T) {
+	for _, how := range []string{"tick", "tick!"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t)
+			r := b.ticker(how, "--ttl", "3")
+			next := b.next()
+			guard, _ := b.children(r)
+			_ = syscall.Kill(guard, syscall.SIGKILL)
+			r.want(80, `"k"`, "guard")
+			b.inTurn(next)
+		})
+	}
+}
+
+// A guard that is stopped cannot keep its time, so it is continued.
+func TestGuardIsStopped(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	r := b.ticker("tick!", "--ttl", "2")
+	next := b.next()
+	guard, _ := b.children(r)
+	// The wrapper is frozen meanwhile, so that one can see the guard stopped at all.
+	r.signal(syscall.SIGSTOP)
+	_ = syscall.Kill(guard, syscall.SIGSTOP)
+	b.must("the guard is stopped", func() bool { return state(guard) == "T" })
+	r.signal(syscall.SIGCONT)
+	b.must("the guard goes on", func() bool { return state(guard) != "T" })
+	r.signal(syscall.SIGSTOP)
+	b.inTurn(next)
+	r.signal(syscall.SIGCONT)
+	r.want(80, "lock lost")
+}
+
+// Guard and command die, the wrapper lives: the key is free as soon as nothing of the group is left.
+func TestGuardAndCommandAreKilled(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	r := b.ticker("tick", "--ttl", "1h", "--kill-after", "0.5")
+	next := b.next()
+	guard, command := b.children(r)
+	_ = syscall.Kill(guard, syscall.SIGKILL)
+	_ = syscall.Kill(command, syscall.SIGKILL)
+	r.want(80, "guard")
+	b.inTurn(next)
+}
+
+// A stopped command has not ended: its lease goes on.
+func TestCommandIsStopped(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	r := b.start(append([]string{"run", "--ttl", "3", "k", "--"}, sh("pid", "while [ ! -e go ]; do sleep 0.02; done; exit 9")...)...)
+	command := b.number("pid")
+	before := b.locks()[0]
+	_ = syscall.Kill(command, syscall.SIGSTOP)
+	b.must("the command is stopped", func() bool { return state(command) == "T" })
+	stopped := time.Now()
+	b.must("a TTL has passed", func() bool { return time.Since(stopped) > 4*time.Second })
+	if now := b.locks(); len(now) != 1 || now[0].Token != before.Token {
+		t.Errorf("the lease was %v and is %v", before, now)
+	}
+	b.touch("go")
+	_ = syscall.Kill(command, syscall.SIGCONT)
+	r.want(9)
+}
+
+// A stopped command must hear of the TERM, and a group of stopped processes must end as any other.
+func TestStoppedCommandIsEndedWithTheLease(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	r := b.start(append([]string{"run", "--ttl", "3", "k", "--"}, sh("pid", "exec 2>&-; trap 'touch term; exit 0' TERM; while :; do sleep 0.02; done")...)...)
+	command := b.number("pid")
+	_ = syscall.Kill(command, syscall.SIGSTOP)
+	b.must("the command is stopped", func() bool { return state(command) == "T" })
+	r.signal(syscall.SIGSTOP)
+	b.must("TERM is heard", func() bool { return b.exists("term") })
+	b.must("the command has ended", func() bool { return !alive(command) })
+	r.signal(syscall.SIGCONT)
+	r.want(80, "lock lost")
+}
+
+// The command ends by TERM; what it has started does not. It must end too, before the key passes on.
+func TestB53_GrandchildrenEndToo(t *testing.T) {
+	for _, who := range []string{"wrapper frozen", "wrapper killed", "store away", "max hold", "guard killed"} {
+		t.Run(who, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t)
+			flags := []string{"run", "--ttl", "3"}
+			if who == "max hold" {
+				flags = append(flags, "--max-hold", "1")
+			}
+			r := b.start(append(append(flags, "k", "--", "sh", "-c", `"$0" 'tick!' ticks & echo $! >child; wait`), self)...)
+			child := b.number("child")
+			b.content("ticks")
+			next := b.next()
+			guard, command := parent(parent(child)), parent(child)
+			unblock := func() {}
+			switch who {
+			case "wrapper frozen":
+				r.signal(syscall.SIGSTOP)
+			case "wrapper killed":
+				r.signal(syscall.SIGKILL)
+			case "guard killed":
+				_ = syscall.Kill(guard, syscall.SIGKILL)
+			case "store away":
+				unblock = b.blockStore()
+			}
+			b.must("the command has ended", func() bool { return !alive(command) })
+			b.must("its child has ended", func() bool { return !alive(child) })
+			unblock()
+			b.inTurn(next)
+			switch who {
+			case "wrapper frozen":
+				r.signal(syscall.SIGCONT)
+				r.want(80, "lock lost")
+			case "store away":
+				r.want(80, "lock lost")
+			case "guard killed":
+				r.want(80, "guard")
+			case "max hold":
+				r.want(81, "max-hold")
+			}
+		})
+	}
+}
+
+// The wrapper was frozen while its command ended, in time: that is the command's own status.
+func TestFrozenWrapperOfACommandThatEndedInTime(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	r := b.start(append([]string{"run", "--ttl", "3", "k", "--"}, sh("pid", "while [ ! -e go ]; do sleep 0.02; done; exit 3")...)...)
+	command := b.number("pid")
+	r.signal(syscall.SIGSTOP)
+	b.touch("go")
+	b.must("the command has ended", func() bool { return !alive(command) })
+	b.start("run", "k", "--", "true").want(0) // waits until the lease has lapsed
+	r.signal(syscall.SIGCONT)
+	if status := r.wait(); status != 3 {
+		t.Errorf("status %d; %s", status, r.err)
+	}
+	wantLine(t, r.err.String(), "could not be released")
+}
+
+// Nobody cleans up after a dead holder, and the next gets the key all the same.
+func TestB26_WholeRunIsKilled(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	r := b.ticker("tick", "--ttl", "2", "--note", "why")
+	l := b.locks()
+	if len(l) != 1 || l[0].Key != "k" || !strings.HasSuffix(l[0].Holder, " pid "+itoa(r.pid())) || l[0].Note != "why" ||
+		l[0].Token == 0 || time.Since(l[0].Since) > time.Hour || l[0].ExpiresIn > 2 {
+		t.Errorf("holder: %+v", l)
+	}
+	guard, command := b.children(r)
+	for _, pid := range []int{r.pid(), guard, command} {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	b.inTurn(b.start("run", "k", "--", self, "stamp", b.path("next")))
+}
+
+// While the command works on after TERM, its lease is renewed, and the next one waits.
+func TestB24_KeyIsKeptUntilTheCommandHasEnded(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	r := b.start("run", "--ttl", "2", "k", "--", "sh", "-c",
+		`exec 2>&-; trap '"$0" stamp term; while [ ! -e go ]; do sleep 0.02; done; "$0" stamp ticks; exit 0' TERM; echo $$ >pid; while :; do sleep 0.02; done`, self)
+	b.number("pid")
+	next := b.next()
+	before := b.locks()[0]
+	r.signal(syscall.SIGTERM)
+	b.content("term")
+	stopped := time.Now()
+	b.must("a TTL has passed", func() bool { return time.Since(stopped) > 3*time.Second })
+	if now := b.locks(); len(now) != 1 || now[0].Token != before.Token || now[0].ExpiresIn <= 0 {
+		t.Errorf("the lease was %v and is %v", before, now)
+	}
+	b.touch("go")
+	r.want(0)
+	b.inTurn(next)
+}

@@ -1,0 +1,63 @@
+package cli
+
+const rootHelp = `dibs lets one process at a time work under a key, across machines, on a store that you already run.
+
+  dibs run nightly -- ./report.sh     runs ./report.sh while it holds the key "nightly"
+  dibs ls                             shows who holds what
+
+A key is held as a lease, which is renewed while the command runs and lapses by itself when the machine dies. When it is about to
+be lost, the command is stopped before another can get the key.
+
+` + storeHelp
+
+const storeHelp = `The store is the first of these that is there:
+  --store URL          sqlite:PATH
+  DIBS_STORE           the same, in the environment
+  --store-file FILE    a file that holds the URL on a line of its own (lines with # are comments)
+  /etc/dibs/store      the same, for all users of a machine
+  a file of yours      $XDG_STATE_HOME/dibs/dibs.db, or ~/.local/state/dibs/dibs.db: it locks on this machine and
+                       for this user only, and a line on stderr says so unless --local is given`
+
+const rootExamples = `  dibs run nightly -- ./report.sh
+  dibs run -n --max-hold 2h backup -- pg_dump shop
+  dibs ls --json`
+
+const runHelp = `Takes KEY, runs COMMAND, and releases KEY when COMMAND has ended. Flags end at KEY; all after it is COMMAND's.
+
+COMMAND is run as it stands (no shell), in a process group of its own, with dibs' stdin, stdout and stderr, and finds
+DIBS_KEY and DIBS_TOKEN in its environment. The token rises with each acquisition of KEY: a resource that remembers the
+highest it has seen can refuse one who comes late.
+
+The lease is renewed as long as COMMAND runs, however long that is. When it cannot be renewed (the store is away, the key was broken),
+COMMAND and all in its group get TERM, and KILL after --kill-after, before another can get KEY. A guard process sees to that also
+when dibs itself is killed or frozen. What escapes it: a process that leaves the group (setsid), one that belongs to another
+user (sudo) or hangs in the kernel, and a machine that is frozen as a whole. For those there is DIBS_TOKEN.
+
+HUP INT QUIT TERM USR1 USR2 WINCH CONT TSTP are passed on to COMMAND's group; the lease is kept until COMMAND has ended. While dibs
+still waits for KEY, the first six end the wait. What was ignored from the start (nohup) stays ignored. A job that is suspended (Ctrl-Z) is
+not renewed: suspended for longer than its lease, it is stopped for good.
+
+Processes that COMMAND leaves in the background when it ends are neither waited for nor stopped, and hold no lock. A dibs run inside COMMAND
+for a KEY that is held around it is refused, since it would wait for ever.
+
+Times are written as 30s, 5m, 2h; a bare number is seconds.
+
+` + storeHelp + `
+
+Exit status:
+  COMMAND's own; 128+n when signal n killed it, or came before it was started
+   64   wrong usage or configuration: nothing was run
+   69   the store cannot be reached: nothing was run
+   75   KEY is busy and the wait is over (--busy-status sets another): nothing was run
+   80   the lease (or its guard) was lost: COMMAND was stopped
+   81   COMMAND ran longer than --max-hold and was stopped
+  126   COMMAND was found and cannot be run
+  127   COMMAND was not found
+One line on stderr says why, for each that is not COMMAND's own. --quiet leaves out notices and warnings and keeps that line, except
+for a busy KEY when --busy-status is given too.`
+
+const runExamples = `  dibs run nightly -- ./report.sh                    # wait as long as it takes
+  dibs run -n nightly -- ./report.sh                 # only if nobody else is at it
+  dibs run -n -q --busy-status 0 nightly -- ./report.sh   # the same in cron: no mail when it is busy
+  dibs run -w 5m --max-hold 2h --note "shop dump" backup -- pg_dump shop
+  dibs run deploy -- sh -c './build && ./publish'    # a shell, where you want one`

@@ -1,0 +1,76 @@
+// Package cli is the command line: flags, help, and what is printed.
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dibs-go/dibs/cmd/dibs/internal/exit"
+)
+
+// Main runs dibs with these arguments and returns its exit status.
+func Main(args []string) int {
+	status := 0
+	root := newRoot(&status)
+	root.SetArgs(args)
+	if err := root.Execute(); err != nil {
+		if !exit.Silent(err) {
+			exit.Say(os.Stderr, err.Error())
+		}
+		return exit.Status(err)
+	}
+	return status
+}
+
+func newRoot(status *int) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "dibs",
+		Short:         "Let one process at a time work under a key, across machines",
+		Long:          rootHelp,
+		Example:       rootExamples,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return exit.Errorf(exit.Usage, "there is no command %q: see dibs --help (to run a command: dibs run KEY -- COMMAND)", args[0])
+			}
+			return cmd.Help()
+		},
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return exit.Errorf(exit.Usage, "%w: see %s --help", err, cmd.CommandPath())
+	})
+	root.AddCommand(newRun(status), newList(), newBreak(), newInit(), newVersion())
+	return root
+}
+
+// exactly is cobra.ExactArgs with a line that says what is missing.
+func exactly(n int, want string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return exit.Errorf(exit.Usage, "%s takes %s: see %s --help", cmd.CommandPath(), want, cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+func atMost(n int, want string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > n {
+			return exit.Errorf(exit.Usage, "%s takes %s: see %s --help", cmd.CommandPath(), want, cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+// out writes what a command was asked for. Unlike a line on stderr, it must not get lost unseen.
+func out(w io.Writer, s string) error {
+	if _, err := io.WriteString(w, s); err != nil {
+		return exit.With(exit.Failed, fmt.Errorf("writing the output: %w", err))
+	}
+	return nil
+}

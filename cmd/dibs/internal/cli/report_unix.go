@@ -1,0 +1,67 @@
+//go:build unix
+
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"github.com/dibs-go/dibs"
+	"github.com/dibs-go/dibs/cmd/dibs/internal/exit"
+	"github.com/dibs-go/dibs/cmd/dibs/internal/runner"
+	"github.com/dibs-go/dibs/cmd/dibs/internal/wire"
+)
+
+// report makes of an outcome the status, and of all that is not COMMAND's own end the line that says why.
+func report(f *runFlags, o *opened, token int64, outcome runner.Outcome, released error) (int, error) {
+	if outcome.Kind == runner.Ended && errors.Is(released, dibs.ErrLost) && wire.Now() < outcome.Deadline {
+		// While the lease could still be believed in, the store knew better: somebody has broken it under COMMAND.
+		outcome.Kind, outcome.Cause, outcome.ByItself = runner.Lost, released, true
+	}
+	where := fmt.Sprintf("%q (token %d, on %s)", f.key, token, o.Name)
+	left := ""
+	if outcome.Alive {
+		left = "; not all of its processes could be killed, so the key stays taken until the lease ends"
+	}
+	switch outcome.Kind {
+	case runner.Interrupted:
+		return 0, interrupted(f.key, outcome.Signal)
+	case runner.NotRun:
+		return 0, exit.Errorf(outcome.Status, "%s", outcome.Message)
+	case runner.TooLong:
+		return 0, exit.Errorf(exit.MaxHold, "%s: COMMAND ran longer than --max-hold %s and was stopped%s; raise it if that is to be expected",
+			where, f.maxHold.D, left)
+	case runner.GuardLost:
+		return 0, exit.Errorf(exit.Lost, "%s: the guard process of COMMAND was killed, and without it COMMAND was not safe and was stopped%s", where, left)
+	case runner.Lost:
+		stopped := "COMMAND was stopped"
+		if outcome.ByItself {
+			stopped = "COMMAND had not ended by then"
+		}
+		return 0, exit.Errorf(exit.Lost, "%s: lock lost: %s; %s%s, and another may hold the key now (dibs ls)",
+			where, why(outcome.Cause), stopped, left)
+	}
+	if released != nil {
+		exit.Say(os.Stderr, fmt.Sprintf("%s: COMMAND has ended, but the lock could not be released: %v; the key is free in %s at the latest",
+			where, released, f.ttl.D))
+	}
+	return commandStatus(outcome.Status), nil
+}
+
+func why(cause error) string {
+	if cause == nil {
+		return "the lease was not renewed in time"
+	}
+	return cause.Error()
+}
+
+// commandStatus is the status that a shell would show.
+func commandStatus(wait int) int {
+	ws := syscall.WaitStatus(wait)
+	if ws.Signaled() {
+		return exit.Signal + int(ws.Signal())
+	}
+	return ws.ExitStatus()
+}

@@ -1,0 +1,223 @@
+//go:build unix
+
+// Package runner is the wrapper's side of a running command: it starts the guard, keeps it informed of the lease, passes signals
+// on, and stands in for the guard where that fails.
+package runner
+
+import (
+	"context"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/dibs-go/dibs/cmd/dibs/internal/wire"
+)
+
+// Lease is what has to be known of a lock here.
+type Lease interface {
+	// Remaining is how long the lease can still be believed in.
+	Remaining() time.Duration
+}
+
+// Job is a command to be run under a lease.
+type Job struct {
+	Command, Env []string
+	KillAfter    time.Duration
+
+	Lease   Lease
+	Renewed <-chan struct{} // a word after each renewal
+	Held    context.Context // ends when the command has to
+	TooLong error           // the cause of its end that means max hold; any other is a loss
+
+	Signals chan os.Signal // the ending signals, already caught
+}
+
+// Outcome is what became of a job.
+type Outcome struct {
+	Kind Kind
+	// Status is the wait status of the command (Ended), or its exit status in a shell's eyes (NotRun).
+	Status int
+	// Signal is the one that kept the command from being run (Interrupted).
+	Signal syscall.Signal
+	// Message says why the command could not be run (NotRun).
+	Message string
+	// Cause is why the lease ended, if that was known (Lost, TooLong).
+	Cause error
+	// ByItself: the command ended before it could be stopped, but after the lease (Lost).
+	ByItself bool
+	// Alive: not all of the command's group could be killed. Its lease must lapse, not be released.
+	Alive bool
+	// Deadline is until when the lease was good, as far as the guard was told.
+	Deadline wire.Mono
+}
+
+// Kind is how a job ended.
+type Kind int
+
+// The kinds of outcome.
+const (
+	Ended       Kind = iota // by itself
+	NotRun                  // it could not be started
+	Interrupted             // a signal came before it was started
+	Lost                    // it was stopped, because the lease was lost
+	TooLong                 // it was stopped, because it took longer than its max hold
+	GuardLost               // it was stopped, because its guard had died
+)
+
+const (
+	// backup is how much later than the guard the wrapper acts in its place.
+	backup = 100 * time.Millisecond
+	// hearing is how long it takes at most until a word that the guard has said is heard.
+	hearing = 20 * time.Millisecond
+)
+
+// run is a job under way.
+type run struct {
+	*Job
+	guard    *guardProc
+	terminal *terminal // nil if there is none
+	begun    bool      // the command runs
+	queued   []syscall.Signal
+
+	deadline wire.Mono // until then the lease is good, as the guard was told
+	reason   string    // why the command is to end; empty while it may run
+	since    wire.Mono // when there was that reason
+	cause    error
+	termed   bool      // TERM was sent
+	bidden   bool      // by the guard, before the command had ended
+	termAt   wire.Mono // when to send it in the guard's place
+	killAt   wire.Mono // when to send KILL, with or without the guard
+
+	ended, failed *wire.Msg
+}
+
+// Run runs the job and returns when its command has ended; if it had to be stopped, when all of its group have.
+func Run(job *Job) (Outcome, error) {
+	r := &run{Job: job}
+	r.terminal = openTerminal()
+	var err error
+	if r.guard, err = startGuard(job.Command, job.Env, job.KillAfter); err != nil {
+		return Outcome{}, err
+	}
+	defer r.guard.control.Close()
+	r.catchMore()
+	if sig := r.interrupted(); sig != 0 {
+		r.guard.dismiss()
+		return Outcome{Kind: Interrupted, Signal: sig}, nil
+	}
+	if r.terminal.foregroundJob() {
+		r.terminal.give(r.guard.pid)
+	}
+	defer r.terminal.close()
+	r.renew()
+	r.guard.send(wire.Msg{Word: wire.Go})
+	r.watch()
+	return r.settle(), nil
+}
+
+// renew tells the guard until when the lease is good.
+func (r *run) renew() {
+	if r.reason != "" {
+		return
+	}
+	// The clock first: when this process is frozen between the two lines, the deadline comes out too early, never too late.
+	now := wire.Now()
+	left := r.Lease.Remaining()
+	if left <= 0 {
+		return
+	}
+	r.deadline = now.Add(left)
+	r.guard.send(wire.Msg{Word: wire.Deadline, At: r.deadline})
+}
+
+// watch goes on until the guard has gone and all that it said has been heard.
+func (r *run) watch() {
+	said, gone, held := r.guard.said, r.guard.gone, r.Held.Done()
+	timer := time.NewTimer(0)
+	for said != nil || gone != nil {
+		timer.Reset(r.next())
+		select {
+		case m, ok := <-said:
+			if !ok {
+				said = nil
+				continue
+			}
+			r.hear(m)
+		case <-gone:
+			gone = nil
+		case sig := <-r.Signals:
+			r.forward(sig.(syscall.Signal))
+		case <-r.Renewed:
+			r.renew()
+		case <-held:
+			held = nil
+			said = r.hearFirst(said)
+			r.stop()
+		case <-timer.C:
+			if said = r.hearFirst(said); said != nil && gone != nil {
+				r.look() // else there is nobody to act on, and settle sees to the rest
+			}
+		}
+	}
+}
+
+// hearFirst hears what the guard has said already, before the wrapper acts by its own clock: it may have been frozen, and
+// the command may have ended long ago and in time.
+func (r *run) hearFirst(said chan wire.Msg) chan wire.Msg {
+	enough := time.After(hearing)
+	for said != nil {
+		select {
+		case m, ok := <-said:
+			if !ok {
+				return nil
+			}
+			r.hear(m)
+		case <-enough:
+			return said
+		}
+	}
+	return nil
+}
+
+func (r *run) hear(m wire.Msg) {
+	switch m.Word {
+	case wire.Started:
+		r.begun = true
+		for _, sig := range r.queued {
+			r.forward(sig)
+		}
+		r.queued = nil
+	case wire.Failed:
+		r.failed = &m
+	case wire.Paused:
+		r.pause(syscall.Signal(m.N))
+	case wire.Stopping:
+		r.termed = true
+		r.bidden = true
+		r.ending(m.Text)
+	case wire.Ended:
+		r.ended = &m
+	}
+}
+
+// ending notes that the command is to end, from now on without a way back.
+func (r *run) ending(reason string) {
+	if r.reason != "" {
+		return
+	}
+	r.reason, r.since = reason, wire.Now()
+	r.cause = context.Cause(r.Held)
+	r.termAt = wire.Now().Add(backup)
+	r.killAt = min(wire.Now().Add(r.KillAfter), r.deadline)
+}
+
+// stop tells the guard to end the command, because its lease is over.
+func (r *run) stop() {
+	if r.ended != nil || r.reason != "" {
+		return
+	}
+	if reason := r.whyOver(); reason != "" {
+		r.ending(reason)
+		r.guard.send(wire.Msg{Word: wire.Stop, Text: reason})
+	}
+}

@@ -1,0 +1,39 @@
+package storeurl
+
+import (
+	"regexp"
+	"strings"
+)
+
+const hidden = "xxxxx"
+
+// secretParam is a parameter that sounds like a secret.
+var secretParam = regexp.MustCompile(`(?i)[?&][^=&]*(?:pass|pwd|secret|token|auth|key)[^=&]*=[^&]*`)
+
+// redact returns raw without what may be a password, and whether there was one. It does not parse the URL, since one that cannot be
+// parsed must not show its password either.
+func redact(raw string) (shown string, found bool) {
+	prefix, rest := "", raw
+	if i := strings.Index(raw, "://"); i >= 0 {
+		prefix, rest = raw[:i+3], raw[i+3:]
+	}
+	// The last @ ends the user's part even if the password has slashes or question marks in it. An @ further
+	// back (in a parameter) then hides too much, which is the safe side.
+	at := strings.LastIndexByte(rest, '@')
+	if at >= 0 {
+		user, password, ok := strings.Cut(rest[:at], ":")
+		switch {
+		case ok && password != "":
+			prefix, found = prefix+user+":"+hidden, true
+		case strings.HasPrefix(prefix, "redis"): // some clients take a lone name for the password
+			prefix, found = prefix+hidden, true
+		default:
+			prefix += rest[:at]
+		}
+		rest = rest[at:]
+	}
+	return prefix + secretParam.ReplaceAllStringFunc(rest, func(s string) string {
+		found = true
+		return s[:strings.IndexByte(s, '=')+1] + hidden
+	}), found
+}

@@ -1,0 +1,51 @@
+//go:build linux
+
+package main_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+var (
+	// binary is dibs itself, built once.
+	binary string
+	// systemFile stands in for /etc/dibs/store.
+	systemFile string
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(helperVar) != "" && len(os.Args) > 1 {
+		os.Exit(helper(os.Args[1:]))
+	}
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		_ = flag.Set("test.parallel", "8") // they mostly wait for leases to end
+	}
+	os.Exit(withBinary(m))
+}
+
+func withBinary(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "dibs-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary, systemFile = filepath.Join(dir, "dibs"), filepath.Join(dir, "etc-dibs-store")
+	args := []string{"build", "-o", binary, "-ldflags", "-X github.com/dibs-go/dibs/cmd/dibs/internal/storeurl.systemFile=" + systemFile}
+	if raceEnabled {
+		args = append(args, "-race")
+	}
+	build := exec.Command("go", append(args, ".")...)
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "building dibs:", err)
+		return 1
+	}
+	return m.Run()
+}

@@ -1,0 +1,253 @@
+//go:build linux
+
+package main_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ending are the signals that end a wait, and most commands.
+var ending = []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2}
+
+func TestB53_SignalsReachTheCommand(t *testing.T) {
+	for _, sig := range ending {
+		t.Run(unix.SignalName(sig), func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t)
+			r := b.start(append([]string{"run", "k", "--"}, sh("pid", "ulimit -c 0; exec sleep 300")...)...)
+			command := b.number("pid")
+			r.signal(sig)
+			r.want(128 + int(sig))
+			if alive(command) {
+				t.Error("the command lives on")
+			}
+			if !b.free("k") {
+				t.Error("the key is not free")
+			}
+		})
+	}
+}
+
+// A command that catches a signal goes on, and dibs with it.
+func TestB53_CaughtSignalsEndNothing(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	r := b.start("run", "k", "--", self, "signals", b.dir)
+	command := b.number("pid")
+	for _, sig := range noted {
+		name := unix.SignalName(sig.(syscall.Signal))
+		r.signal(sig.(syscall.Signal))
+		b.must(name+" reaches the command", func() bool { return b.exists(name) })
+	}
+	if !alive(command) || b.free("k") {
+		t.Error("a signal that was caught has ended the command, or its lock")
+	}
+	b.touch("go")
+	r.want(8)
+}
+
+// TSTP and CONT do what they do, and without a terminal dibs itself is not stopped: its lease goes on.
+func TestB53_StopAndContinue(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	r := b.start(append([]string{"run", "k", "--"}, sh("pid", "while [ ! -e go ]; do sleep 0.02; done; exit 8")...)...)
+	command := b.number("pid")
+	r.signal(syscall.SIGTSTP)
+	b.must("the command is stopped", func() bool { return state(command) == "T" })
+	if state(r.pid()) == "T" {
+		t.Error("dibs is stopped")
+	}
+	r.signal(syscall.SIGCONT)
+	b.must("the command goes on", func() bool { return state(command) != "T" })
+	b.touch("go")
+	r.want(8)
+}
+
+func TestB55_SignalsEndAWait(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	holder := b.start(append([]string{"run", "k", "--"}, sh("pid", "exec sleep 300")...)...)
+	b.number("pid")
+	for _, sig := range ending {
+		r := b.start("run", "k", "--", "touch", "marker")
+		b.must("it waits", func() bool { return b.waiters() == 1 })
+		begin := time.Now()
+		r.signal(sig)
+		r.want(128+int(sig), `"k"`, unix.SignalName(sig), "nothing was run")
+		if took := time.Since(begin); took > time.Second {
+			t.Errorf("%s: it took %s to end", sig, took)
+		}
+		if n := b.waiters(); n != 0 {
+			t.Errorf("%s: %d waiters are left", sig, n)
+		}
+	}
+	holder.signal(syscall.SIGTERM)
+	holder.want(143)
+	if b.exists("marker") {
+		t.Error("a command was run")
+	}
+}
+
+// A resized terminal and Ctrl-Z mean nothing to a wait.
+func TestB55_OtherSignalsDoNotEndAWait(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	holder := b.start(append([]string{"run", "k", "--"}, sh("pid", "exec sleep 300")...)...)
+	b.number("pid")
+	r := b.start("run", "k", "--", "sh", "-c", "exit 5")
+	b.must("it waits", func() bool { return b.waiters() == 1 })
+	r.signal(syscall.SIGWINCH)
+	r.signal(syscall.SIGTSTP)
+	b.must("it is stopped", func() bool { return state(r.pid()) == "T" })
+	r.signal(syscall.SIGCONT)
+	b.must("it goes on", func() bool { return state(r.pid()) != "T" })
+	holder.signal(syscall.SIGTERM)
+	holder.want(143)
+	r.want(5)
+}
+
+// Whenever TERM comes, there is never a command without its wrapper, and never one that was run after "nothing was run".
+func TestB55_SignalAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	const workers, rounds = 4, 30 // 500 rounds were run by hand
+	var mu sync.Mutex
+	seen := map[int]int{}
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := range rounds {
+				key := fmt.Sprintf("k%d", w)
+				marker := fmt.Sprintf("m%d-%d", w, i)
+				r := b.start("run", key, "--", "sh", "-c", "echo $$ >"+marker+"; exec sleep 300")
+				if i%4 != 0 { // mostly after it has come to its store; how long that takes depends on the machine
+					until(func() bool { return b.opens(r.pid(), "locks.db") || b.exists(marker) })
+				}
+				span := time.Duration(rand.IntN(50)) * time.Millisecond
+				for end := time.Now().Add(span); time.Now().Before(end) && !b.exists(marker); {
+					time.Sleep(time.Millisecond)
+				}
+				r.signal(syscall.SIGTERM)
+				err := r.cmd.Wait()
+				ws := r.cmd.ProcessState.Sys().(syscall.WaitStatus)
+				nothing := strings.Contains(r.err.String(), "nothing was run")
+				// Before dibs has come to its first line, TERM ends it as it ends any program.
+				early := ws.Signaled() && ws.Signal() == syscall.SIGTERM
+				if !early && ws.ExitStatus() != 143 {
+					t.Errorf("%v, %s", err, r.err)
+				}
+				if b.exists(marker) && (nothing || early) {
+					t.Error("the command was run after all")
+				}
+				if pid, err := os.ReadFile(b.path(marker)); err == nil {
+					if pid, _ := strconv.Atoi(strings.TrimSpace(string(pid))); alive(pid) {
+						t.Errorf("the command lives without its wrapper: %d", pid)
+					}
+				}
+				if l := b.locks(key); len(l) != 0 {
+					t.Errorf("the key is not free: %+v", l)
+				}
+				mu.Lock()
+				switch {
+				case early:
+					seen[0]++
+				case nothing:
+					seen[1]++
+				default:
+					seen[2]++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d before dibs began, %d before the command was started, %d after", seen[0], seen[1], seen[2])
+	if seen[1] == 0 || seen[2] == 0 {
+		t.Error("the signals did not come at all kinds of moments, so this proved nothing")
+	}
+}
+
+// opens tells whether a process has a file of this name open.
+func (b *bed) opens(pid int, name string) bool {
+	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	for _, l := range links {
+		if file, err := os.Readlink(l); err == nil && file == b.path(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// What nohup has ignored stays ignored, for dibs and for the command.
+func TestNohup(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	r := b.command()
+	nohup, err := exec.LookPath("nohup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.cmd.Path = nohup
+	r.cmd.Args = append([]string{"nohup", binary, "run", "k", "--"}, sh("pid", "while [ ! -e go ]; do sleep 0.02; done; exit 8")...)
+	r.start()
+	command := b.number("pid")
+	r.signal(syscall.SIGHUP)
+	_ = syscall.Kill(-parent(command), syscall.SIGHUP)
+	if mask := ignoredBy(t, command); mask&1 == 0 {
+		t.Errorf("the command ignores %x, and not HUP", mask)
+	}
+	b.touch("go")
+	if status := r.wait(); status != 8 {
+		t.Errorf("status %d: %s", status, r.err)
+	}
+}
+
+// Neither wrapper nor guard leaves a mark on the command's signals.
+func TestCommandsSignalsAreAsTheyWere(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	r := b.start("run", "k", "--", "sleep", "300")
+	_, command := b.children(r)
+	b.must("the command is sleep", func() bool {
+		comm, _ := os.ReadFile("/proc/" + itoa(command) + "/comm")
+		return string(comm) == "sleep\n"
+	})
+	bare := exec.Command("sleep", "300")
+	if err := bare.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := ignoredBy(t, command), ignoredBy(t, bare.Process.Pid); got != want {
+		t.Errorf("the command ignores %x, and %x without dibs", got, want)
+	}
+	_ = bare.Process.Kill()
+	_ = bare.Wait()
+	r.signal(syscall.SIGTERM)
+	r.want(143)
+}
+
+func ignoredBy(t *testing.T, pid int) uint64 {
+	t.Helper()
+	status, err := os.ReadFile("/proc/" + itoa(pid) + "/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "SigIgn:\t")
+	hex, _, _ := strings.Cut(rest, "\n")
+	mask, err := strconv.ParseUint(hex, 16, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mask
+}

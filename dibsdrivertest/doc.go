@@ -1,0 +1,18 @@
+// Package dibsdrivertest is the one suite that every driver of dibs has to pass, and the tools it is made of.
+//
+// A driver's test is one call:
+//
+//	func TestSQLite(t *testing.T) {
+//		dibsdrivertest.Run(t, dibsdrivertest.Factory{Name: "sqlite", New: newSQLite})
+//	}
+//
+// together with a [Main] in TestMain, which lets the test binary start copies of itself: processes that can be killed and frozen.
+//
+// [Run] tests the driver's own moves, and the engine on top of the driver, since a guarantee is only worth what the two
+// together keep. Subtests are named after the guarantee (S1 to S8, L1 to L6) or the incident (B01 and so on) that they are about. A store in
+// memory is tested inside of a testing/synctest bubble, where a timer is exact; all others in real time, where a test
+// waits for what must happen and measures when it did.
+//
+// [History] is the random test: several processes under kill, freeze and slow stores, and a checker that knows what a
+// leased lock may do. [Faulty] and [Proxy] make a store, or the wire to it, go wrong on purpose.
+package dibsdrivertest

@@ -1,0 +1,241 @@
+package dibsdrivertest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/dibs-go/dibs"
+	"github.com/dibs-go/dibs/dibsdriver"
+)
+
+// env is what a case works with: an empty store of its own.
+type env struct {
+	*testing.T
+	f     *Factory
+	store Store
+	// exact: time stands still while anything can run, so that what is due happens on the dot.
+	exact bool
+	// ttl is a short TTL; in real time one that a loaded machine does not lose by itself.
+	ttl time.Duration
+	// slack is how late a thing may be seen that happened in time.
+	slack time.Duration
+}
+
+func newEnv(t *testing.T, f *Factory, exact bool) *env {
+	e := &env{T: t, f: f, store: f.New(t), exact: exact, ttl: time.Second, slack: 500 * time.Millisecond}
+	if exact {
+		e.slack = 30 * time.Millisecond // the store's own granularity: polls
+	}
+	d := e.store.Driver(t)
+	defer d.Close()
+	if limits, err := d.Limits(); err != nil {
+		t.Fatal(err)
+	} else if limits.SessionTTL > 0 {
+		e.ttl = limits.SessionTTL
+	}
+	e.warmUp(d)
+	return e
+}
+
+// warmUp lets the store make its tables: that is not what is measured.
+func (e *env) warmUp(d dibsdriver.Driver) {
+	p := e.params("warm up")
+	e.take(d, p)
+	e.ok(d.Release(e.Context(), dibsdriver.ReleaseParams{Key: p.Key, Owner: p.Owner}), "release")
+}
+
+// margin is the engine's default margin of the short TTL.
+func (e *env) margin() time.Duration { return e.ttl / 10 }
+
+// driver returns a driver of its own, closed at the end.
+func (e *env) driver() dibsdriver.Driver {
+	d := e.store.Driver(e)
+	e.Cleanup(func() { d.Close() })
+	return d
+}
+
+// faulty returns a driver of its own that can be made to go wrong.
+func (e *env) faulty() *FaultyDriver { return Faulty(e.driver()) }
+
+// locker returns a Locker on a driver of its own: another process, as far as the store knows.
+func (e *env) locker() *dibs.Locker { return e.lockerOn(e.driver(), dibs.Config{}) }
+
+func (e *env) lockerWith(cfg dibs.Config) *dibs.Locker { return e.lockerOn(e.driver(), cfg) }
+
+// faultyLocker returns a Locker and the driver under it.
+func (e *env) faultyLocker(cfg dibs.Config) (*dibs.Locker, *FaultyDriver) {
+	f := e.faulty()
+	l := e.lockerOn(f.Driver(), cfg)
+	e.Cleanup(f.Heal) // before the shutdown
+	return l, f
+}
+
+func (e *env) lockerOn(d dibsdriver.Driver, cfg dibs.Config) *dibs.Locker {
+	e.Helper()
+	l, err := dibs.New(d, e.config(cfg))
+	if err != nil {
+		e.Fatal(err)
+	}
+	e.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		l.Shutdown(ctx)
+	})
+	return l
+}
+
+func (e *env) config(cfg dibs.Config) *dibs.Config {
+	if cfg.TTL == 0 {
+		cfg.TTL = e.ttl
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &cfg
+}
+
+// hold takes a key that must be free.
+func (e *env) hold(l *dibs.Locker, key string, opts ...dibs.Option) (*dibs.Lock, context.Context) {
+	e.Helper()
+	lock, work, err := l.Acquire(e.Context(), key, append([]dibs.Option{dibs.MaxWait(20 * time.Second)}, opts...)...)
+	if err != nil {
+		e.Fatalf("acquiring %q: %v", key, err)
+	}
+	return lock, work
+}
+
+// free requires that the key can be had within a time, and leaves it free. It returns the token it was given.
+func (e *env) free(l *dibs.Locker, key string, within time.Duration) int64 {
+	e.Helper()
+	lock, _, err := l.Acquire(e.Context(), key, dibs.MaxWait(within))
+	if err != nil {
+		e.Fatalf("%q is not free within %s: %v", key, within, err)
+	}
+	if err := lock.Release(); err != nil {
+		e.Fatalf("releasing %q: %v", key, err)
+	}
+	return lock.Token()
+}
+
+// taken is what came of a wait.
+type taken struct {
+	lock *dibs.Lock
+	at   time.Time
+	err  error
+}
+
+// waits waits for a key in a goroutine.
+func (e *env) waits(l *dibs.Locker, key string, opts ...dibs.Option) <-chan taken {
+	c := make(chan taken, 1)
+	opts = append([]dibs.Option{dibs.MaxWait(40 * time.Second)}, opts...)
+	go func() {
+		lock, _, err := l.Acquire(background(), key, opts...)
+		c <- taken{lock, time.Now(), err}
+	}()
+	return c
+}
+
+// got is what a wait must have brought.
+func (e *env) got(c <-chan taken, within time.Duration) taken {
+	e.Helper()
+	select {
+	case n := <-c:
+		e.ok(n.err, "waiting for the key")
+		return n
+	case <-time.After(within):
+		e.Fatalf("the key was not had within %s", within)
+		panic("unreachable")
+	}
+}
+
+// busy requires that somebody has the key.
+func (e *env) busy(l *dibs.Locker, key string) *dibs.BusyError {
+	e.Helper()
+	lock, _, err := l.TryAcquire(e.Context(), key)
+	if err == nil {
+		lock.Release()
+		e.Fatalf("%q was not busy", key)
+	}
+	busy, ok := errors.AsType[*dibs.BusyError](err)
+	if !ok || !errors.Is(err, dibs.ErrBusy) {
+		e.Fatalf("%q: want ErrBusy, got %v", key, err)
+	}
+	return busy
+}
+
+// until waits for a condition, which must come true in time.
+func (e *env) until(within time.Duration, what string, cond func() bool) {
+	e.Helper()
+	end := time.Now().Add(within)
+	for !cond() {
+		if time.Now().After(end) {
+			e.Fatalf("after %s still not: %s", within, what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// throughout requires a condition for a time.
+func (e *env) throughout(d time.Duration, what string, cond func() bool) {
+	e.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if !cond() {
+			e.Fatalf("not any more: %s", what)
+		}
+	}
+}
+
+// is requires an error of a kind.
+func (e *env) is(err, kind error, doing string) {
+	e.Helper()
+	if !errors.Is(err, kind) {
+		e.Fatalf("%s: want %v, got %v", doing, kind, err)
+	}
+}
+
+// isNot requires that an error is not of a kind.
+func (e *env) isNot(err, kind error, doing string) {
+	e.Helper()
+	if errors.Is(err, kind) {
+		e.Fatalf("%s: must not be %v: %v", doing, kind, err)
+	}
+}
+
+func (e *env) ok(err error, doing string) {
+	e.Helper()
+	if err != nil {
+		e.Fatalf("%s: %v", doing, err)
+	}
+}
+
+// took requires that something that began at start has just ended, not before least nor after most (and the slack).
+func (e *env) took(start time.Time, least, most time.Duration, what string) {
+	e.Helper()
+	if d := time.Since(start); d < least || d > most+e.slack {
+		e.Fatalf("%s took %s, want %s to %s", what, d, least, most)
+	}
+}
+
+// ending tells when a context ended, by a goroutine that does nothing but watch it.
+func ending(ctx context.Context) <-chan time.Time {
+	c := make(chan time.Time, 1)
+	context.AfterFunc(ctx, func() { c <- time.Now() })
+	return c
+}
+
+// ended waits for the end of a work's context.
+func (e *env) ended(c <-chan time.Time, within time.Duration) time.Time {
+	e.Helper()
+	select {
+	case at := <-c:
+		return at
+	case <-time.After(within):
+		e.Fatalf("the work's context did not end within %s", within)
+		panic("unreachable")
+	}
+}
+
+func background() context.Context { return context.Background() }

@@ -1,0 +1,116 @@
+package dibsdrivertest
+
+import (
+	"context"
+	"runtime"
+	"time"
+
+	"github.com/dibs-go/dibs"
+	"go.uber.org/goleak"
+)
+
+var leakCases = []testcase{
+	{name: "L5/B09/rounds", run: leakRounds, needs: realTime},
+	{name: "L5/B09/goroutines_end_when_idle", run: leakIdle, needs: realTime},
+	{name: "L5/nothing_is_left", run: leakAll, needs: realTime},
+}
+
+// leakRounds: each way in which a call can end, many times over, leaves no goroutine behind.
+func leakRounds(e *env) {
+	a, faults := e.faultyLocker(dibs.Config{})
+	b := e.locker()
+	e.free(a, "warm up", 5*time.Second)
+	held, _ := e.hold(b, "held")
+	defer held.Release()
+	rounds := map[string]struct {
+		n  int
+		do func()
+	}{
+		"acquire and release": {1000, func() { e.free(a, "k", 5*time.Second) }},
+		"acquire, lose, release": {5, func() {
+			lock, work := e.hold(a, "lost")
+			_, err := b.BreakNow(e.Context(), "lost", lock.Token())
+			e.ok(err, "break")
+			<-work.Done()
+			lock.Release()
+		}},
+		"a try that is refused": {1000, func() { a.TryAcquire(e.Context(), "held") }},
+		"a wait that ends": {200, func() {
+			ctx, cancel := context.WithTimeout(e.Context(), time.Millisecond)
+			defer cancel()
+			a.Acquire(ctx, "held")
+		}},
+		"an ended context": {1000, func() {
+			ctx, cancel := context.WithCancel(e.Context())
+			cancel()
+			a.Acquire(ctx, "k")
+		}},
+		"a store that fails": {200, func() {
+			rule := faults.On(OpAcquire, Always, FailBefore(errAwayNotApplied))
+			a.TryAcquire(e.Context(), "k2")
+			rule.Off()
+		}},
+	}
+	base := runtime.NumGoroutine()
+	for name, r := range rounds {
+		for range r.n {
+			r.do()
+		}
+		e.until(2*time.Second+e.slack, "goroutines are back after: "+name, func() bool { return runtime.NumGoroutine() <= base+5 })
+	}
+}
+
+// leakIdle: a Locker that holds nothing and waits for nothing has no goroutine at all.
+func leakIdle(e *env) {
+	base := runtime.NumGoroutine()
+	lockers := make([]*dibs.Locker, 20)
+	for i := range lockers {
+		lockers[i] = e.locker()
+		lock, _ := e.hold(lockers[i], "k")
+		e.ok(lock.Release(), "release")
+	}
+	// What a driver keeps for itself (a pool's opener) ends with Close.
+	e.until(5*time.Second, "idle lockers have no goroutines of the engine's", func() bool {
+		return runtime.NumGoroutine() <= base+3*len(lockers)
+	})
+	for _, l := range lockers {
+		e.ok(l.Shutdown(e.Context()), "shutdown")
+	}
+	e.until(5*time.Second, "goroutines are back after shutdown", func() bool { return runtime.NumGoroutine() <= base })
+}
+
+// leakAll: after a bit of everything, goroutines, rows that are held and places in queues are back where they were.
+func leakAll(e *env) {
+	ignore := goleak.IgnoreCurrent()
+	d := e.store.Driver(e)
+	f := Faulty(d)
+	a, err := dibs.New(f.Driver(), e.config(dibs.Config{RequestTimeout: 300 * time.Millisecond}))
+	e.ok(err, "new")
+	b, err := dibs.New(e.store.Driver(e), e.config(dibs.Config{}))
+	e.ok(err, "new")
+	held, _ := e.hold(b, "k")
+	waits := []<-chan taken{e.waits(a, "k"), e.waits(a, "k", dibs.MaxWait(100*time.Millisecond)), e.waits(a, "k2")}
+	n := e.got(waits[2], 5*time.Second)
+	time.Sleep(200 * time.Millisecond)
+	f.OnAll(HoleReply())
+	n.lock.Release()
+	time.Sleep(500 * time.Millisecond)
+	f.Heal()
+	e.ok(held.Release(), "release")
+	n = e.got(waits[0], 10*time.Second)
+	n.lock.Release()
+	<-waits[1] // its wait was over
+	if q, ok := e.store.(QueueCounter); ok {
+		e.until(time.Second, "nothing is left in the queue", func() bool { return q.Queued(e, "k") == 0 && q.Queued(e, "k2") == 0 })
+	}
+	e.ok(a.Shutdown(e.Context()), "shutdown")
+	e.ok(b.Shutdown(e.Context()), "shutdown")
+	last := e.store.Driver(e)
+	e.until(2*e.ttl, "no lease is left", func() bool {
+		records, err := last.List(e.Context(), "")
+		e.ok(err, "list")
+		return len(records) == 0
+	})
+	e.ok(last.Close(), "close")
+	goleak.VerifyNone(e, ignore)
+}

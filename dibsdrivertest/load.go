@@ -1,0 +1,109 @@
+package dibsdrivertest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/dibs-go/dibs"
+)
+
+var loadCases = []testcase{
+	{name: "B50/idle_waiters_cost_little", run: idleWaiters, needs: realTime},
+	{name: "B50/waiters_do_not_keep_step", run: noLockstep, needs: realTime},
+}
+
+// idleWaiters: two hundred waiters of one process are one client to the store, and need next to no processor time.
+func idleWaiters(e *env) {
+	a, faults := e.faultyLocker(dibs.Config{})
+	b := e.lockerWith(dibs.Config{TTL: max(e.ttl, 10*time.Second)})
+	if e.f.session(e) {
+		b = e.locker()
+	}
+	limits, err := e.driver().Limits()
+	e.ok(err, "limits")
+	held, _ := e.hold(b, "k")
+	ctx, cancel := context.WithCancel(e.Context())
+	var wg sync.WaitGroup
+	for range 200 {
+		wg.Go(func() {
+			if _, _, err := a.Acquire(ctx, "k"); err == nil {
+				e.Error("a second holder")
+			}
+		})
+	}
+	time.Sleep(2 * time.Second) // pauses grow to their longest
+	const span = 2 * time.Second
+	asked, used := faults.Calls(OpAcquire), processorTime()
+	time.Sleep(span)
+	calls, busy := faults.Calls(OpAcquire)-asked, time.Duration(processorTime()-used)
+	cancel()
+	wg.Wait()
+	e.ok(held.Release(), "release")
+
+	most := 2*int(span/limits.PollMax) + 10
+	if calls > most {
+		e.Errorf("200 waiters asked %d times in %s, want %d at most", calls, span, most)
+	}
+	if busy > span/20 { // the race detector multiplies it
+		e.Errorf("200 waiters used %s of processor time in %s", busy, span)
+	}
+	e.Logf("200 waiters: %d questions and %s of processor time in %s", calls, busy, span)
+}
+
+// noLockstep: twenty processes that began to wait in the same moment do not ask in the same moments, nor all at once when the key
+// gets free.
+func noLockstep(e *env) {
+	const n = 20
+	var mu sync.Mutex
+	var asked []time.Duration
+	began := time.Now()
+	lockers := make([]*dibs.Locker, n)
+	for i := range lockers {
+		l, faults := e.faultyLocker(dibs.Config{})
+		faults.On(OpAcquire, Always, func(c *Call) error {
+			mu.Lock()
+			asked = append(asked, time.Since(began))
+			mu.Unlock()
+			return c.Apply(c.Ctx)
+		})
+		lockers[i] = l
+	}
+	holder := e.lockerWith(dibs.Config{TTL: max(e.ttl, 10*time.Second)})
+	if e.f.session(e) {
+		holder = e.locker()
+	}
+	held, _ := e.hold(holder, "k")
+	ctx, cancel := context.WithCancel(e.Context())
+	var wg sync.WaitGroup
+	for _, l := range lockers {
+		wg.Go(func() {
+			if _, _, err := l.Acquire(ctx, "k"); err == nil {
+				e.Error("a second holder")
+			}
+		})
+	}
+	const settle, span, bucket = 2 * time.Second, 3 * time.Second, 50 * time.Millisecond
+	time.Sleep(settle + span)
+	cancel()
+	wg.Wait()
+	e.ok(held.Release(), "release")
+
+	mu.Lock()
+	defer mu.Unlock()
+	counts := make([]int, span/bucket)
+	total := 0
+	for _, at := range asked {
+		if i := int((at - settle) / bucket); at >= settle && i < len(counts) {
+			counts[i]++
+			total++
+		}
+	}
+	mean := float64(total) / float64(len(counts))
+	for i, c := range counts {
+		if float64(c) > 3*mean+8 { // the 8 is for few questions in all
+			e.Errorf("%d questions in 50 ms (at %s), the mean is %.1f", c, settle+time.Duration(i)*bucket, mean)
+		}
+	}
+	e.Logf("%d waiting processes: %.1f questions in 50 ms", n, mean)
+}

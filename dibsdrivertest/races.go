@@ -1,0 +1,172 @@
+package dibsdrivertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dibs-go/dibs"
+	"github.com/dibs-go/dibs/dibsdriver"
+)
+
+var raceCases = []testcase{
+	{name: "S2/B18/release_at_expiry", run: releaseAtExpiry},
+	{name: "S1/hammer", run: hammer},
+	{name: "S6/methods_of_one_lock_at_once", run: methodsAtOnce},
+}
+
+// releaseAtExpiry fires a release within a few milliseconds of the lease's end while another spins for the key: who was told
+// "acquired" always finds its own.
+func releaseAtExpiry(e *env) {
+	rounds := 24
+	if e.exact {
+		rounds = 200
+	}
+	d := e.driver()
+	limits, _ := d.Limits()
+	ttl := max(limits.MinTTL, 200*time.Millisecond)
+	if limits.SessionTTL > 0 {
+		ttl = limits.SessionTTL
+	}
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 8)
+	for i := range rounds {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			key := fmt.Sprint("k", i)
+			p := e.params(key)
+			p.TTL = ttl
+			began := time.Now()
+			if r, err := d.Acquire(e.Context(), p); err != nil || !r.Acquired {
+				e.Errorf("acquire: %+v, %v", r, err)
+				return
+			}
+			var late sync.WaitGroup
+			late.Go(func() {
+				time.Sleep(time.Until(began.Add(ttl + rand.N(10*time.Millisecond) - 5*time.Millisecond)))
+				err := d.Release(e.Context(), dibsdriver.ReleaseParams{Key: key, Owner: p.Owner})
+				if err != nil && !errors.Is(err, dibsdriver.ErrLost) {
+					e.Errorf("release: %v", err)
+				}
+				answers, err := d.Renew(e.Context(), []dibsdriver.Renewal{{Key: key, Owner: p.Owner, TTL: time.Hour}})
+				if err != nil || answers[0] != dibsdriver.Lost {
+					e.Errorf("renewing what was released: %v, %v", answers, err)
+				}
+			})
+			q := e.params(key)
+			q.TTL = max(q.TTL, 30*time.Second)
+			for end := began.Add(ttl + 2*time.Second); ; time.Sleep(500 * time.Microsecond) {
+				q.Owner = newOwner()
+				r, err := d.Acquire(e.Context(), q)
+				if err != nil || time.Now().After(end) {
+					e.Errorf("acquire: %+v, %v", r, err)
+					return
+				}
+				if r.Acquired {
+					break
+				}
+			}
+			late.Wait()
+			l := e.store.Peek(e, key)
+			if !l.Held || l.Left > q.TTL || l.Left < q.TTL-5*time.Second {
+				e.Errorf("told acquired for %s, and found %+v", q.TTL, l)
+			}
+			if answers, err := d.Renew(e.Context(), []dibsdriver.Renewal{{Key: key, Owner: q.Owner, TTL: q.TTL}}); err != nil || answers[0] != dibsdriver.Renewed {
+				e.Errorf("told acquired, and renewing says %v, %v", answers, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// hammer: many goroutines of several processes on few keys, and one at a time in each.
+func hammer(e *env) {
+	lockers := []*dibs.Locker{e.locker(), e.locker(), e.locker()}
+	inside := make([]atomic.Int32, 4)
+	last := make([]atomic.Int64, 4)
+	ctx, cancel := context.WithTimeout(e.Context(), 2*time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	var rounds atomic.Int64
+	for i := range 18 {
+		l := lockers[i%len(lockers)]
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				n := rand.IntN(len(inside))
+				try := rand.IntN(3) == 0
+				opts := []dibs.Option{dibs.MaxWait(rand.N(200 * time.Millisecond))}
+				if try {
+					opts = []dibs.Option{dibs.MaxWait(0)}
+				}
+				lock, _, err := l.Acquire(ctx, fmt.Sprint("k", n), opts...)
+				if err != nil {
+					if !errors.Is(err, dibs.ErrBusy) && ctx.Err() == nil && !errors.Is(err, dibs.ErrUnavailable) {
+						e.Errorf("acquire: %v", err)
+					}
+					continue
+				}
+				rounds.Add(1)
+				if inside[n].Add(1) != 1 && lock.Err() == nil {
+					e.Error("two holders")
+				}
+				if before := last[n].Swap(lock.Token()); before >= lock.Token() && lock.Err() == nil {
+					e.Errorf("token %d after %d", lock.Token(), before)
+				}
+				time.Sleep(rand.N(3 * time.Millisecond))
+				inside[n].Add(-1)
+				lock.Release()
+			}
+		})
+	}
+	wg.Wait()
+	if rounds.Load() < 50 {
+		e.Errorf("%d rounds in 2 s", rounds.Load())
+	}
+}
+
+func methodsAtOnce(e *env) {
+	a := e.locker()
+	for range 10 {
+		lock, work := e.hold(a, "k")
+		var wg sync.WaitGroup
+		for i := range 12 {
+			wg.Go(func() {
+				time.Sleep(rand.N(20 * time.Millisecond))
+				switch i % 6 {
+				case 0:
+					lock.Release()
+				case 1:
+					if err := lock.Verify(background()); err != nil && !errors.Is(err, dibs.ErrReleased) {
+						e.Errorf("verify: %v", err)
+					}
+				case 2:
+					if err := lock.Err(); err != nil && !errors.Is(err, dibs.ErrReleased) {
+						e.Errorf("err: %v", err)
+					}
+				case 3:
+					if r := lock.Remaining(); r < 0 || r > e.ttl {
+						e.Errorf("remaining: %s", r)
+					}
+				case 4:
+					if inner, _, err := a.TryAcquire(context.WithoutCancel(work), "k", dibs.Reenter()); err == nil {
+						inner.Release()
+					} else if !errors.Is(err, dibs.ErrBusy) && !errors.Is(err, dibs.ErrReleased) {
+						e.Errorf("re-entry: %v", err)
+					}
+				case 5:
+					if _, ok := dibs.FromContext(work, "k"); !ok {
+						e.Error("no lock in the context")
+					}
+				}
+			})
+		}
+		wg.Wait()
+		e.is(lock.Release(), dibs.ErrReleased, "release")
+		e.until(time.Second, "free", func() bool { return !e.store.Peek(e, "k").Held })
+	}
+}

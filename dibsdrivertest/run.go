@@ -1,0 +1,97 @@
+package dibsdrivertest
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dibs-go/dibs/dibsdriver"
+)
+
+// testcase is one subtest. Its name begins with the guarantee or the incident it is about.
+type testcase struct {
+	name  string
+	run   func(e *env)
+	needs need
+}
+
+// need is what a case asks of the store; a case whose needs the store cannot meet is not part of its suite.
+type need uint
+
+const (
+	realTime   need = 1 << iota // measures the real world (processor time, races), even for a store in memory; runs alone
+	processes                   // starts helper processes on the store
+	stepsClock                  // ClockStepper
+	removesRow                  // RowRemover
+	countsLine                  // QueueCounter
+	blocks                      // Blocker
+	queues                      // the driver is a dibsdriver.Queuer
+	wakes                       // the driver is a dibsdriver.Waker
+	freeTTL                     // each call may choose its TTL
+)
+
+// topics are all cases, a file for each topic.
+func topics() [][]testcase {
+	return [][]testcase{
+		driverCases(), acquireCases, renewCases, releaseCases, breakCases, queueCases, keyCases,
+		lossCases, retryCases, ambiguousCases, givingBackCases, shutdownCases, workCases, reentryCases,
+		holdCases, minHoldCases, tokenCases, ttlCases, waitCases, lineCases, fairCases, outageCases, batchCases,
+		operatorCases, configCases, eventCases, leakCases, raceCases, loadCases, processCases,
+	}
+}
+
+func driverCases() []testcase { return slices.Clone(limitCases) }
+
+// Run tests a driver, and the engine on it.
+func Run(t *testing.T, f Factory) {
+	can := f.can(t)
+	for _, cases := range topics() {
+		for _, c := range cases {
+			if c.needs&^can != 0 {
+				continue
+			}
+			t.Run(c.name, func(t *testing.T) { f.run(t, c) })
+		}
+	}
+}
+
+func (f *Factory) run(t *testing.T, c testcase) {
+	switch {
+	case c.needs&realTime != 0:
+		c.run(newEnv(t, f, false)) // alone: it measures this process
+	case f.Bubble:
+		synctest.Test(t, func(t *testing.T) { c.run(newEnv(t, f, true)) })
+	default:
+		t.Parallel()
+		c.run(newEnv(t, f, false))
+	}
+}
+
+// can finds out what the store can do.
+func (f *Factory) can(t *testing.T) need {
+	s := f.New(t)
+	d := s.Driver(t)
+	defer d.Close()
+	limits, err := d.Limits()
+	if err != nil {
+		t.Fatal(err)
+	}
+	can := realTime
+	for bit, ok := range map[need]bool{
+		processes:  s.URL() != "",
+		stepsClock: is[ClockStepper](s),
+		removesRow: is[RowRemover](s),
+		countsLine: is[QueueCounter](s),
+		blocks:     is[Blocker](s),
+		queues:     is[dibsdriver.Queuer](d),
+		wakes:      is[dibsdriver.Waker](d),
+		freeTTL:    limits.SessionTTL == 0,
+	} {
+		if ok {
+			can |= bit
+		}
+	}
+	return can
+}
+
+func is[T any](v any) bool { _, ok := v.(T); return ok }

@@ -1,0 +1,151 @@
+package dibsdrivertest_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dibs-go/dibs/dibsdriver"
+	"github.com/dibs-go/dibs/dibsdrivertest"
+	"github.com/dibs-go/dibs/dibssqlite"
+	_ "modernc.org/sqlite"
+)
+
+var sqliteStore = dibsdrivertest.Factory{Name: "sqlite", New: newSQLite}
+
+func TestSQLite(t *testing.T) { dibsdrivertest.Run(t, sqliteStore) }
+
+func TestMain(m *testing.M) { dibsdrivertest.Main(m, openSQLite) }
+
+func openSQLite(url string) (dibsdriver.Driver, error) {
+	return dibssqlite.Open(strings.TrimPrefix(url, "sqlite:"), nil)
+}
+
+func newSQLite(t testing.TB) dibsdrivertest.Store {
+	s := &sqlite{path: filepath.Join(t.TempDir(), "dibs.db")}
+	s.db = sync.OnceValue(func() *sql.DB {
+		db, err := sql.Open("sqlite", "file:"+s.path+"?_pragma=busy_timeout(10000)&_txlock=immediate")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { db.Close() })
+		return db
+	})
+	s.db()
+	return s
+}
+
+// sqlite looks into the file with SQL of its own.
+type sqlite struct {
+	path string
+	db   func() *sql.DB
+}
+
+func (s *sqlite) URL() string { return "sqlite:" + s.path }
+
+func (s *sqlite) Driver(t testing.TB) dibsdriver.Driver {
+	t.Helper()
+	d, err := openSQLite(s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// row asks for one row, which may not be there, as may its table.
+func (s *sqlite) row(t testing.TB, query string, args []any, into ...any) {
+	t.Helper()
+	err := s.db().QueryRow(query, args...).Scan(into...)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) && !strings.Contains(err.Error(), "no such table") {
+		t.Errorf("%s: %v", query, err)
+	}
+}
+
+func (s *sqlite) exec(t testing.TB, query string, args ...any) {
+	t.Helper()
+	if _, err := s.db().Exec(query, args...); err != nil {
+		t.Errorf("%s: %v", query, err)
+	}
+}
+
+func (s *sqlite) Peek(t testing.TB, key string) (l dibsdrivertest.Lease) {
+	t.Helper()
+	var left float64
+	s.row(t, `SELECT owner IS NOT NULL AND expires_ms / 1000.0 > unixepoch('subsec'), expires_ms - 1000 * unixepoch('subsec'), token
+		FROM dibs_leases WHERE lock_key = ?`, []any{[]byte(key)}, &l.Held, &left, &l.Token)
+	if l.Held {
+		l.Left = time.Duration(left * float64(time.Millisecond))
+	}
+	return l
+}
+
+func (s *sqlite) Queued(t testing.TB, key string) (n int) {
+	t.Helper()
+	s.row(t, "SELECT count(*) FROM dibs_waiters WHERE lock_key = ?", []any{[]byte(key)}, &n)
+	return n
+}
+
+// StepClock moves the rows, as the machine's clock cannot be.
+func (s *sqlite) StepClock(t testing.TB, d time.Duration) int64 {
+	t.Helper()
+	ms, us := -d.Milliseconds(), -d.Microseconds()
+	s.exec(t, "UPDATE dibs_leases SET expires_ms = expires_ms + ?1, since_ms = since_ms + ?1, token = token + ?2", ms, us)
+	s.exec(t, "UPDATE dibs_waiters SET seen_ms = seen_ms + ?", ms)
+	s.exec(t, "UPDATE dibs_meta SET value = value + ? WHERE name = 'token_floor' AND value > 0", us)
+	return us
+}
+
+func (s *sqlite) RemoveRow(t testing.TB, key string) {
+	t.Helper()
+	s.exec(t, "DELETE FROM dibs_leases WHERE lock_key = ?", []byte(key))
+}
+
+// Block is a stranger's transaction that takes its time.
+func (s *sqlite) Block(t testing.TB) (unblock func()) {
+	t.Helper()
+	tx, err := s.db().BeginTx(context.Background(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() { tx.Rollback() }
+}
+
+// RecordTakeovers lets the store itself write down who took a key that nobody had released.
+func (s *sqlite) RecordTakeovers(t testing.TB) func() []dibsdrivertest.Takeover {
+	t.Helper()
+	d := s.Driver(t)
+	defer d.Close()
+	if _, err := d.Acquire(t.Context(), dibsdriver.AcquireParams{Key: "-", Owner: "makes the tables", TTL: time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	s.exec(t, "CREATE TABLE takeovers (lock_key BLOB, old INTEGER, new INTEGER)")
+	s.exec(t, `CREATE TRIGGER takeover AFTER UPDATE ON dibs_leases
+		WHEN old.owner IS NOT NULL AND new.owner IS NOT NULL AND old.owner <> new.owner AND old.open = 1
+		BEGIN INSERT INTO takeovers VALUES (new.lock_key, old.token, new.token); END`)
+	return func() (all []dibsdrivertest.Takeover) {
+		rows, err := s.db().Query("SELECT lock_key, old, new FROM takeovers")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var key []byte
+			var o dibsdrivertest.Takeover
+			if err := rows.Scan(&key, &o.OldToken, &o.NewToken); err != nil {
+				t.Fatal(err)
+			}
+			o.Key = string(key)
+			all = append(all, o)
+		}
+		if err := rows.Err(); err != nil {
+			t.Fatal(fmt.Errorf("reading the record: %w", err))
+		}
+		return all
+	}
+}

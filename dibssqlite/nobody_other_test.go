@@ -1,0 +1,7 @@
+//go:build !unix
+
+package dibssqlite
+
+import "os/exec"
+
+func becomeNobody(*exec.Cmd) {}
