@@ -66,7 +66,7 @@ func ambiguousLate(e *env) {
 	defer cancel()
 	_, _, err := a.Acquire(ctx, "k")
 	e.unknown(err, "acquire")
-	e.until(2*time.Second, "the late request is applied", func() bool { return e.store.Peek(e, "k").Held })
+	e.until(10*time.Second, "the late request is applied", func() bool { return e.store.Peek(e, "k").Held })
 	e.free(b, "k", 3*time.Second)
 }
 
@@ -119,10 +119,10 @@ func lateSuccess(e *env) {
 	}()
 	time.Sleep(100 * time.Millisecond)
 	cancel()
-	err := <-gone
+	err := receive(e, gone)
 	e.is(err, context.Canceled, "the caller that gave up")
 	e.unknown(err, "the caller that gave up")
-	e.ok(<-next, "the next in line")
+	e.ok(receive(e, next), "the next in line")
 	if n := faults.Calls(OpAcquire); n != 1 {
 		e.Errorf("%d acquires, the first brought the key", n)
 	}

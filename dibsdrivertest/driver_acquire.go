@@ -153,7 +153,7 @@ func acquireSameOwner(e *env) {
 
 func acquireRace(e *env) {
 	a, b := e.driver(), e.driver()
-	for round := range 20 {
+	for round := range 10 {
 		key := fmt.Sprint("k", round)
 		var won atomic.Int32
 		var wg sync.WaitGroup

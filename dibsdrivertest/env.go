@@ -20,13 +20,15 @@ type env struct {
 	exact bool
 	// ttl is a short TTL; in real time one that a loaded machine does not lose by itself.
 	ttl time.Duration
-	// slack is how late a thing may be seen that happened in time.
+	// slack is how late a thing may be seen that happened in time. In real time it is what a loaded machine needs: that the engine is
+	// punctual is shown in the bubble, and there is much to see even so, as what a case waits for would else not happen for a minute, or never.
 	slack time.Duration
 }
 
 func newEnv(t *testing.T, f *Factory, exact bool) *env {
-	e := &env{T: t, f: f, store: f.New(t), exact: exact, ttl: time.Second, slack: 500 * time.Millisecond}
+	e := &env{T: t, f: f, store: f.New(t), exact: exact, ttl: 1500 * time.Millisecond, slack: 2 * time.Second}
 	if exact {
+		e.ttl = time.Second
 		e.slack = 30 * time.Millisecond // the store's own granularity: polls
 	}
 	d := e.store.Driver(t)
@@ -80,9 +82,13 @@ func (e *env) lockerOn(d dibsdriver.Driver, cfg dibs.Config) *dibs.Locker {
 		e.Fatal(err)
 	}
 	e.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		patience := 300 * time.Millisecond
+		if e.exact {
+			patience = time.Minute // costs nothing, and a bubble must not end before all that is in it
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		l.Shutdown(ctx)
+		l.Shutdown(ctx) // of locks that a case has left, it complains
 	})
 	return l
 }
@@ -100,17 +106,27 @@ func (e *env) config(cfg dibs.Config) *dibs.Config {
 // hold takes a key that must be free.
 func (e *env) hold(l *dibs.Locker, key string, opts ...dibs.Option) (*dibs.Lock, context.Context) {
 	e.Helper()
-	lock, work, err := l.Acquire(e.Context(), key, append([]dibs.Option{dibs.MaxWait(20 * time.Second)}, opts...)...)
-	if err != nil {
-		e.Fatalf("acquiring %q: %v", key, err)
+	opts = append([]dibs.Option{dibs.MaxWait(20 * time.Second)}, opts...)
+	for tries := 0; ; tries++ {
+		lock, work, err := l.Acquire(e.Context(), key, opts...)
+		if err == nil {
+			return lock, work
+		}
+		// A loaded machine may be too slow for a short trust window; that is not what those who come here are about.
+		if e.exact || tries == 3 || !errors.Is(err, dibs.ErrUnavailable) {
+			e.Fatalf("acquiring %q: %v", key, err)
+		}
 	}
-	return lock, work
 }
 
 // free requires that the key can be had within a time, and leaves it free. It returns the token it was given.
 func (e *env) free(l *dibs.Locker, key string, within time.Duration) int64 {
 	e.Helper()
+	end := time.Now().Add(within)
 	lock, _, err := l.Acquire(e.Context(), key, dibs.MaxWait(within))
+	for !e.exact && errors.Is(err, dibs.ErrUnavailable) && time.Now().Before(end) { // see hold
+		lock, _, err = l.Acquire(e.Context(), key, dibs.MaxWait(time.Until(end)))
+	}
 	if err != nil {
 		e.Fatalf("%q is not free within %s: %v", key, within, err)
 	}
@@ -234,6 +250,18 @@ func (e *env) ended(c <-chan time.Time, within time.Duration) time.Time {
 		return at
 	case <-time.After(within):
 		e.Fatalf("the work's context did not end within %s", within)
+		panic("unreachable")
+	}
+}
+
+// receive is a receive that a test does not hang in.
+func receive[T any](e *env, c <-chan T) T {
+	e.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(time.Minute):
+		e.Fatal("waited for a minute in vain")
 		panic("unreachable")
 	}
 }

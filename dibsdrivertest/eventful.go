@@ -56,12 +56,12 @@ func eventsInOrder(e *env) {
 	lock, _ := e.hold(a, "k")
 	_, _, err := a.Acquire(e.Context(), "k", dibs.MaxWait(50*time.Millisecond))
 	e.is(err, dibs.ErrBusy, "the wait")
-	e.until(e.ttl, "a renewal is told", func() bool { v, _ := renewed.Load("k"); return v == lock.Token() })
+	e.until(e.ttl+e.slack, "a renewal is told", func() bool { v, _ := renewed.Load("k"); return v == lock.Token() })
 	e.ok(lock.Release(), "release")
 	lock, _ = e.hold(a, "k")
 	e.is(e.holdBroken(a, b, "k", lock), dibs.ErrLost, "release")
 	want := []string{"waited", "acquired", "waited!", "released", "waited", "acquired", "released!"}
-	e.until(time.Second, "all is told", func() bool { return len(j.read()) >= len(want) })
+	e.until(time.Second+e.slack, "all is told", func() bool { return len(j.read()) >= len(want) })
 	if got := j.read(); !slices.Equal(got, want) {
 		e.Errorf("told %q, want %q", got, want)
 	}
@@ -114,7 +114,7 @@ func eventsPanic(e *env) {
 	a := e.lockerWith(dibs.Config{Logger: slog.New(&log), Events: dibs.Events{Acquired: func(dibs.Event) { panic("in an event") }}})
 	e.free(a, "k", e.slack)
 	e.free(a, "k", e.slack)
-	e.until(time.Second, "the panic is logged", func() bool { return log.has(slog.LevelError, "panicked") })
+	e.until(time.Second+e.slack, "the panic is logged", func() bool { return log.has(slog.LevelError, "panicked") })
 }
 
 // lossLogged: whoever looks at neither the context nor the events still finds it in the log, as an error.
@@ -124,14 +124,14 @@ func lossLogged(e *env) {
 	a := e.lockerOn(f.Driver(), dibs.Config{Logger: slog.New(&log), MaxHold: 2 * e.ttl, HoldAlarm: e.ttl})
 	e.Cleanup(f.Heal)
 	lock, work := e.hold(a, "held for long")
-	<-work.Done()
-	e.until(time.Second, "the hold alarm is logged", func() bool { return log.has(slog.LevelError, "held for long") })
-	e.until(time.Second, "max hold is logged", func() bool { return log.has(slog.LevelError, "max hold") })
+	receive(e, work.Done())
+	e.until(time.Second+e.slack, "the hold alarm is logged", func() bool { return log.has(slog.LevelError, "held for long") })
+	e.until(time.Second+e.slack, "max hold is logged", func() bool { return log.has(slog.LevelError, "max hold") })
 	lock.Release()
 	lock, work = e.hold(a, "k")
 	f.OnAll(FailBefore(errAway))
-	<-work.Done()
-	e.until(time.Second, "the loss is logged", func() bool { return log.has(slog.LevelError, "lost") })
+	receive(e, work.Done())
+	e.until(time.Second+e.slack, "the loss is logged", func() bool { return log.has(slog.LevelError, "lost") })
 	f.Heal()
 	lock.Release()
 }

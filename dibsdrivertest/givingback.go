@@ -148,7 +148,7 @@ func releaseInRenewal(fault Fault) func(e *env) {
 		for range 3 {
 			lock, _ := e.hold(a, "k")
 			rule := faults.On(OpRenew, Nth(1), fault)
-			e.until(e.ttl, "a renewal is under way", func() bool { return rule.Hits() > 0 })
+			e.until(e.ttl+e.slack, "a renewal is under way", func() bool { return rule.Hits() > 0 })
 			e.ok(lock.Release(), "release")
 			next, _, err := b.TryAcquire(e.Context(), "k")
 			e.ok(err, "the next try")

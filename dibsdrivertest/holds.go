@@ -33,7 +33,7 @@ func maxHold(e *env) {
 	}
 	e.is(context.Cause(work), dibs.ErrMaxHold, "the work's context")
 	e.is(lock.Err(), dibs.ErrMaxHold, "the lock")
-	if ev := <-told; ev.Key != "k" || ev.Token != lock.Token() || !errors.Is(ev.Err, dibs.ErrMaxHold) {
+	if ev := receive(e, told); ev.Key != "k" || ev.Token != lock.Token() || !errors.Is(ev.Err, dibs.ErrMaxHold) {
 		e.Errorf("the event is %+v", ev)
 	}
 	calls := faults.Calls(OpRenew)
@@ -55,7 +55,7 @@ func maxHold(e *env) {
 func maxHoldLapses(e *env) {
 	a, faults := e.faultyLocker(dibs.Config{MaxHold: 3 * e.ttl / 2})
 	_, work := e.hold(a, "k")
-	<-work.Done()
+	receive(e, work.Done())
 	if n := faults.Calls(OpRelease); n != 0 {
 		e.Errorf("%d releases under work that runs", n)
 	}

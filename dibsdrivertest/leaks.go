@@ -31,7 +31,7 @@ func leakRounds(e *env) {
 			lock, work := e.hold(a, "lost")
 			_, err := b.BreakNow(e.Context(), "lost", lock.Token())
 			e.ok(err, "break")
-			<-work.Done()
+			receive(e, work.Done())
 			lock.Release()
 		}},
 		"a try that is refused": {1000, func() { a.TryAcquire(e.Context(), "held") }},
@@ -99,14 +99,14 @@ func leakAll(e *env) {
 	e.ok(held.Release(), "release")
 	n = e.got(waits[0], 10*time.Second)
 	n.lock.Release()
-	<-waits[1] // its wait was over
+	receive(e, waits[1]) // its wait was over
 	if q, ok := e.store.(QueueCounter); ok {
-		e.until(time.Second, "nothing is left in the queue", func() bool { return q.Queued(e, "k") == 0 && q.Queued(e, "k2") == 0 })
+		e.until(time.Second+e.slack, "nothing is left in the queue", func() bool { return q.Queued(e, "k") == 0 && q.Queued(e, "k2") == 0 })
 	}
 	e.ok(a.Shutdown(e.Context()), "shutdown")
 	e.ok(b.Shutdown(e.Context()), "shutdown")
 	last := e.store.Driver(e)
-	e.until(2*e.ttl, "no lease is left", func() bool {
+	e.until(2*e.ttl+e.slack, "no lease is left", func() bool {
 		records, err := last.List(e.Context(), "")
 		e.ok(err, "list")
 		return len(records) == 0

@@ -10,7 +10,7 @@ import (
 
 var loadCases = []testcase{
 	{name: "B50/idle_waiters_cost_little", run: idleWaiters, needs: realTime},
-	{name: "B50/waiters_do_not_keep_step", run: noLockstep, needs: realTime},
+	{name: "B50/waiters_do_not_keep_step", run: noLockstep},
 }
 
 // idleWaiters: two hundred waiters of one process are one client to the store, and need next to no processor time.
@@ -45,7 +45,11 @@ func idleWaiters(e *env) {
 	if calls > most {
 		e.Errorf("200 waiters asked %d times in %s, want %d at most", calls, span, most)
 	}
-	if busy > span/20 { // the race detector multiplies it
+	limit := span / 25 // the kernel's part grows on a loaded machine
+	if underRace {
+		limit = span / 10
+	}
+	if busy > limit {
 		e.Errorf("200 waiters used %s of processor time in %s", busy, span)
 	}
 	e.Logf("200 waiters: %d questions and %s of processor time in %s", calls, busy, span)

@@ -15,6 +15,7 @@ var operatorCases = []testcase{
 	{name: "B26/break_needs_the_token", run: operatorBreakToken},
 	{name: "S3/verify", run: verify},
 	{name: "S3/verify_when_the_store_is_away", run: verifyAway},
+	{name: "S2/verify_overtaken_by_release", run: verifyOvertaken},
 	{name: "S2/verify_renews", run: verifyRenews},
 }
 
@@ -65,7 +66,7 @@ func operatorBreakNow(e *env) {
 	if token := e.free(b, "k", e.slack); token <= lock.Token() {
 		e.Errorf("token %d after %d", token, lock.Token())
 	}
-	if d := e.ended(end, e.ttl).Sub(broken); d > e.ttl/3+e.slack {
+	if d := e.ended(end, e.ttl+e.slack).Sub(broken); d > e.ttl/3+e.slack {
 		e.Errorf("the holder was told after %s", d)
 	}
 	e.is(context.Cause(work), dibs.ErrLost, "the work's context")
@@ -82,7 +83,7 @@ func operatorBreak(e *env) {
 	_, err := b.Break(e.Context(), "k", lock.Token())
 	e.ok(err, "break")
 	next := e.waits(b, "k")
-	at := e.ended(end, e.ttl)
+	at := e.ended(end, e.ttl+e.slack)
 	n := e.got(next, e.ttl+e.slack)
 	if !at.Before(n.at) {
 		e.Error("another had the key before the holder was told")
@@ -161,4 +162,18 @@ func verifyRenews(e *env) {
 		e.Errorf("trusted for %s after it was verified", left)
 	}
 	e.ok(lock.Release(), "release")
+}
+
+// verifyOvertaken: the store has answered, and meanwhile the lock was released. That is not a store that is silent.
+func verifyOvertaken(e *env) {
+	a, faults := e.faultyLocker(dibs.Config{})
+	for _, fault := range []Fault{Delay(0, 200*time.Millisecond), Delay(200*time.Millisecond, 0)} {
+		lock, _ := e.hold(a, "k")
+		rule := faults.On(OpRenew, Nth(1), fault)
+		verified := make(chan error, 1)
+		go func() { verified <- lock.Verify(background()) }()
+		e.until(e.ttl, "it asks", func() bool { return rule.Hits() > 0 })
+		e.ok(lock.Release(), "release")
+		e.is(receive(e, verified), dibs.ErrReleased, "verify")
+	}
 }

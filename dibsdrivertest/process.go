@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -105,7 +106,7 @@ func goneWaiter(end func(*Taker)) func(e *env) {
 		p := e.taker()
 		p.order(order{Do: "acquire", Key: "k"})
 		if q, ok := e.store.(QueueCounter); ok {
-			e.until(5*time.Second, "it waits", func() bool { return q.Queued(e, "k") == 1 })
+			e.until(20*time.Second, "it waits", func() bool { return q.Queued(e, "k") == 1 })
 		} else {
 			time.Sleep(time.Second)
 		}
@@ -233,13 +234,8 @@ func manyProcesses(e *env) {
 	if len(slow) < 20 {
 		e.Errorf("%d acquisitions in 3 s", len(slow))
 	}
-	late := 0
-	for _, d := range slow {
-		if d > 200*time.Millisecond+e.slack {
-			late++
-		}
-	}
-	if late > len(slow)/100+1 {
-		e.Errorf("%d of %d acquisitions took longer than 200 ms", late, len(slow))
+	slices.Sort(slow)
+	if d := slow[len(slow)/2]; d > 200*time.Millisecond+e.slack/10 {
+		e.Errorf("of %d acquisitions half took longer than %s", len(slow), d)
 	}
 }

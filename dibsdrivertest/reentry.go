@@ -133,7 +133,7 @@ func lostContext(e *env) {
 	lock, work := e.hold(a, "k")
 	_, err := b.BreakNow(e.Context(), "k", lock.Token())
 	e.ok(err, "break")
-	e.until(e.ttl, "the loss is known", func() bool { return work.Err() != nil })
+	e.until(e.ttl+e.slack, "the loss is known", func() bool { return work.Err() != nil })
 	again, _, err := a.Acquire(context.WithoutCancel(work), "k", dibs.MaxWait(e.slack), dibs.Reenter())
 	e.ok(err, "acquire by a context whose lock was lost")
 	if again.Token() <= lock.Token() {
@@ -166,7 +166,7 @@ func reenterLost(e *env) {
 	e.ok(err, "re-entry")
 	_, err = b.BreakNow(e.Context(), "k", lock.Token())
 	e.ok(err, "break")
-	e.until(e.ttl, "the loss is known", func() bool { return innerWork.Err() != nil })
+	e.until(e.ttl+e.slack, "the loss is known", func() bool { return innerWork.Err() != nil })
 	e.is(context.Cause(innerWork), dibs.ErrLost, "the inner context")
 	e.is(inner.Err(), dibs.ErrLost, "the inner lock")
 	e.is(inner.Release(), dibs.ErrLost, "the inner release")

@@ -53,7 +53,7 @@ func retryOutage(e *env) {
 		time.Sleep(2 * e.ttl / 5)
 		faults.Heal()
 		good := faults.LastGood(OpRenew)
-		e.until(e.ttl, "renewed after the outage", func() bool { return faults.LastGood(OpRenew).After(good) })
+		e.until(e.ttl+e.slack, "renewed after the outage", func() bool { return faults.LastGood(OpRenew).After(good) })
 	}
 	if lock.Err() != nil || work.Err() != nil {
 		e.Errorf("an outage of less than half a trust window cost the lease: %v", lock.Err())

@@ -32,7 +32,7 @@ func shutdownWaits(e *env) {
 			return context.Cause(ctx)
 		})
 	}()
-	<-began
+	e.began(began, done)
 	next := e.waits(b, "k")
 	start := time.Now()
 	e.ok(a.Shutdown(e.Context()), "shutdown")
@@ -40,9 +40,19 @@ func shutdownWaits(e *env) {
 		e.Error("shutdown returned before the work had")
 	}
 	e.took(start, 2*e.ttl, 2*e.ttl, "shutdown")
-	e.is(<-done, dibs.ErrClosed, "the work's context")
+	e.is(receive(e, done), dibs.ErrClosed, "the work's context")
 	if n := e.got(next, 10*time.Second); n.at.UnixNano() < ended.Load() {
 		e.Error("another had the key while the work went on")
+	}
+}
+
+// began waits until a work has begun.
+func (e *env) began(began <-chan struct{}, done <-chan error) {
+	e.Helper()
+	select {
+	case <-began:
+	case err := <-done:
+		e.Fatalf("the work did not begin: %v", err)
 	}
 }
 
@@ -62,7 +72,7 @@ func cancelledWork(e *env) {
 			return nil
 		})
 	}()
-	<-began
+	e.began(began, done)
 	cancel()
 	e.throughout(2*e.ttl, "held while the work goes on", func() bool { return e.store.Peek(e, "k").Held })
 	lock, _ := e.hold(b, "k")
@@ -70,7 +80,7 @@ func cancelledWork(e *env) {
 		e.Error("another had the key while the work went on")
 	}
 	e.ok(lock.Release(), "release")
-	e.ok(<-done, "do")
+	e.ok(receive(e, done), "do")
 }
 
 // shutdownLapse: nothing is released under work that still runs.
@@ -110,7 +120,7 @@ func shutdownHung(e *env) {
 	}
 	e.took(began, 0, 600*time.Millisecond, "shutdown")
 	faults.Heal()
-	e.is(<-released, dibs.ErrUnavailable, "release")
+	e.is(receive(e, released), dibs.ErrUnavailable, "release")
 }
 
 func shutdownWaiters(e *env) {
@@ -126,7 +136,7 @@ func shutdownWaiters(e *env) {
 	time.Sleep(100 * time.Millisecond)
 	e.ok(a.Shutdown(e.Context()), "shutdown")
 	for range 3 {
-		e.is(<-waits, dibs.ErrClosed, "a waiter")
+		e.is(receive(e, waits), dibs.ErrClosed, "a waiter")
 	}
 	_, _, err := a.Acquire(e.Context(), "k")
 	e.is(err, dibs.ErrClosed, "acquire")
@@ -140,7 +150,7 @@ func shutdownWaiters(e *env) {
 	e.is(err, dibs.ErrClosed, "locks")
 	e.is(a.Ping(e.Context()), dibs.ErrClosed, "ping")
 	if c, ok := e.store.(QueueCounter); ok {
-		e.until(time.Second, "nothing is left in the queue", func() bool { return c.Queued(e, "k") == 0 })
+		e.until(time.Second+e.slack, "nothing is left in the queue", func() bool { return c.Queued(e, "k") == 0 })
 	}
 	e.ok(lock.Release(), "release")
 }

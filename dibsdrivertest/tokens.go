@@ -141,7 +141,7 @@ func tokensFallen(e *env) {
 		_, _, err := a.Acquire(e.Context(), "k")
 		e.unknown(err, fmt.Sprint("acquire with bad token ", i))
 		faults.Heal()
-		e.until(time.Second, "given back", func() bool { return !e.store.Peek(e, "k").Held })
+		e.until(time.Second+e.slack, "given back", func() bool { return !e.store.Peek(e, "k").Held })
 	}
 	e.free(a, "k", e.slack)
 }

@@ -139,7 +139,7 @@ func otherDurations(e *env) {
 		if err == nil {
 			e.ok(lock.Release(), c.name)
 		}
-		e.until(time.Second, c.name+": the key is free", func() bool { return !e.store.Peek(e, c.name).Held })
+		e.until(time.Second+e.slack, c.name+": the key is free", func() bool { return !e.store.Peek(e, c.name).Held })
 	}
 }
 

@@ -111,7 +111,7 @@ func workGoexit(e *env) {
 		defer close(done)
 		a.Do(e.Context(), "k", func(context.Context) error { runtime.Goexit(); return nil })
 	}()
-	<-done
+	receive(e, done)
 	lock, _, err := b.TryAcquire(e.Context(), "k")
 	e.ok(err, "the next try")
 	e.ok(lock.Release(), "release")

@@ -150,10 +150,10 @@ func (w *worker) work(ctx context.Context, s *section, lock *dibs.Lock, d time.D
 			beat = t
 			w.tell(*s)
 		}
-		if w.chance(10) {
+		if w.chance(20) {
 			_ = w.write(s.Key, s.Token)
 		}
-		time.Sleep(w.between(time.Millisecond, 4*time.Millisecond))
+		time.Sleep(w.between(time.Millisecond, 8*time.Millisecond))
 	}
 }
 

@@ -191,6 +191,7 @@ func TestCommandsSurroundings(t *testing.T) {
 	r.cmd.Env = b.env("DIBS_KEY=old", "DIBS_TOKEN=old")
 	r.start()
 	pid := b.number("pid")
+	b.must("all is printed", func() bool { return strings.Contains(r.out.String(), "four") })
 	lines := strings.Split(r.out.String(), "\n")
 	token := b.locks()[0].Token
 	if want := "k " + itoa(int(token)); lines[0] != want {

@@ -5,14 +5,8 @@ import (
 	"os"
 
 	"github.com/dibs-go/dibs/cmd/dibs/internal/cli"
-	"github.com/dibs-go/dibs/cmd/dibs/internal/guard"
 )
 
-func main() {
-	// The guard of a running command is this same program, started again under another name: it must
-	// neither parse flags nor open a store.
-	if guard.Is(os.Args) {
-		os.Exit(guard.Main(os.Args))
-	}
-	os.Exit(cli.Main(os.Args[1:]))
-}
+// The guard of a running command is this same program, started again under another name. It never comes to main:
+// see the init of package guard.
+func main() { os.Exit(cli.Main(os.Args[1:])) }

@@ -80,21 +80,22 @@ func TestB55_SignalsEndAWait(t *testing.T) {
 	b := newBed(t)
 	holder := b.start(append([]string{"run", "k", "--"}, sh("pid", "exec sleep 300")...)...)
 	b.number("pid")
-	for _, sig := range ending {
-		r := b.start("run", "k", "--", "touch", "marker")
-		b.must("it waits", func() bool { return b.waiters() == 1 })
+	var waiting []*running
+	for range ending {
+		waiting = append(waiting, b.start("run", "k", "--", "touch", "marker"))
+	}
+	b.must("all wait", func() bool { return b.waiters() == len(ending) })
+	for i, sig := range ending {
 		begin := time.Now()
-		r.signal(sig)
-		r.want(128+int(sig), `"k"`, unix.SignalName(sig), "nothing was run")
+		waiting[i].signal(sig)
+		waiting[i].want(128+int(sig), `"k"`, unix.SignalName(sig), "nothing was run")
 		if took := time.Since(begin); took > time.Second {
 			t.Errorf("%s: it took %s to end", sig, took)
-		}
-		if n := b.waiters(); n != 0 {
-			t.Errorf("%s: %d waiters are left", sig, n)
 		}
 	}
 	holder.signal(syscall.SIGTERM)
 	holder.want(143)
+	b.start("run", "-w", "5", "k", "--", "true").want(0) // none of them stands in the way any more
 	if b.exists("marker") {
 		t.Error("a command was run")
 	}

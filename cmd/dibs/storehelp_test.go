@@ -73,14 +73,19 @@ func (b *bed) locks(prefix ...string) []lock {
 // waiters is how many stand in line for any key.
 func (b *bed) waiters() int {
 	b.t.Helper()
+	return b.query("SELECT count(*) FROM dibs_waiters")
+}
+
+func (b *bed) query(sqlText string) int {
+	b.t.Helper()
 	db, err := sql.Open("sqlite", "file:"+b.path("locks.db")+"?mode=ro&_pragma=busy_timeout(30000)")
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	defer db.Close()
-	n := 0
-	if err := db.QueryRow("SELECT count(*) FROM dibs_waiters").Scan(&n); err != nil {
+	var n sql.NullInt64
+	if err := db.QueryRow(sqlText).Scan(&n); err != nil {
 		b.t.Fatal(err)
 	}
-	return n
+	return int(n.Int64)
 }

@@ -21,12 +21,8 @@ import (
 	"github.com/dibs-go/dibs/cmd/dibs/internal/signals"
 )
 
-const (
-	// closeLimit is how long the end may take once the lock is released.
-	closeLimit = 2 * time.Second
-	// interruptLimit is the same for one whom a signal has told to end, who is to be gone within a second.
-	interruptLimit = 500 * time.Millisecond
-)
+// interruptLimit is how long the end may take for one whom a signal has told to end, who is to be gone within a second.
+const interruptLimit = 800 * time.Millisecond
 
 // run is dibs run. Its status is COMMAND's, unless there is an error.
 func run(cmd *cobra.Command, f *runFlags, args []string) (int, error) {
@@ -39,6 +35,16 @@ func run(cmd *cobra.Command, f *runFlags, args []string) (int, error) {
 	if err := f.settle(cmd, args); err != nil {
 		return 0, err
 	}
+	r, err := runner.Prepare(runner.Command{Args: f.command, Env: nest.Without(os.Environ()), KillAfter: f.killAfter.D})
+	if err != nil {
+		return 0, exit.With(exit.NotRunnable, err)
+	}
+	defer r.Close()
+	return underLock(f, r, caught)
+}
+
+// underLock takes the lock and runs the command.
+func underLock(f *runFlags, r *runner.Runner, caught chan os.Signal) (int, error) {
 	renewed := make(chan struct{}, 1)
 	o, err := f.open(&dibs.Config{
 		TTL:       f.ttl.D,
@@ -67,15 +73,13 @@ func run(cmd *cobra.Command, f *runFlags, args []string) (int, error) {
 		o.close(closeLimit)
 		return 0, err
 	}
-	outcome, err := runner.Run(&runner.Job{
-		Command:   f.command,
-		Env:       nest.FromEnv(os.Getenv).Env(os.Environ(), f.key, lock.Token()),
-		KillAfter: f.killAfter.D,
-		Lease:     lock,
-		Renewed:   renewed,
-		Held:      held,
-		TooLong:   dibs.ErrMaxHold,
-		Signals:   caught,
+	outcome, err := r.Run(&runner.Job{
+		Vars:    nest.FromEnv(os.Getenv).Vars(f.key, lock.Token()),
+		Lease:   lock,
+		Renewed: renewed,
+		Held:    held,
+		TooLong: dibs.ErrMaxHold,
+		Signals: caught,
 	})
 	if err != nil {
 		outcome = runner.Outcome{Kind: runner.NotRun, Status: exit.NotRunnable, Message: err.Error()}

@@ -52,6 +52,9 @@ func (f *storeFlags) notice(msg string) {
 	}
 }
 
+// closeLimit is how long the end may take once a lock is released.
+const closeLimit = 2 * time.Second
+
 // opened is a store that is ready for use.
 type opened struct {
 	*storeurl.Store

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -23,15 +22,15 @@ type event struct {
 	at     wire.Mono
 }
 
-// start runs the command in the guard's own group, with the guard's environment and very descriptors: nothing is copied, so
+// start runs the command in the guard's own group, with the guard's very descriptors: nothing is copied, so
 // nothing has to be waited for but the command itself. On failure it answers with the status that a shell would.
-func start(command []string) (pid, status int, err error) {
+func start(command, env []string) (pid, status int, err error) {
 	path, err := lookPath(command[0])
 	if err == nil {
-		var p *os.Process
-		p, err = os.StartProcess(path, command, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+		// Not os.StartProcess, which first starts a process just to find out what the kernel can do.
+		pid, err = syscall.ForkExec(path, command, &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}})
 		if err == nil {
-			return p.Pid, 0, nil
+			return pid, 0, nil
 		}
 	}
 	var errno syscall.Errno
@@ -63,11 +62,11 @@ func lookPath(name string) (string, error) {
 	if name == "" {
 		return "", err
 	}
-	for _, dir := range filepath.SplitList(path) {
-		file := filepath.Join(dir, name)
-		if dir == "" || dir == "." {
-			file = "./" + name
+	for dir := range strings.SplitSeq(path, ":") {
+		if dir == "" {
+			dir = "."
 		}
+		file := dir + "/" + name
 		if st, statErr := os.Stat(file); statErr != nil || st.IsDir() {
 			continue
 		}

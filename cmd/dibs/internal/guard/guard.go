@@ -4,6 +4,7 @@ package guard
 
 import (
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -80,20 +81,20 @@ func (g *guard) hear(m wire.Msg) (done bool) {
 			g.deadline = m.At
 		}
 	case wire.Go:
-		return !g.begin()
+		return !g.begin(strings.Split(m.Text, "\x00"))
 	case wire.Stop:
 		g.stop(m.Text)
 	}
 	return false
 }
 
-// begin starts COMMAND.
-func (g *guard) begin() bool {
+// begin starts COMMAND, with its lock's variables.
+func (g *guard) begin(vars []string) bool {
 	if g.deadline.Add(-g.killAfter).Until() <= 0 {
 		g.say(wire.Msg{Word: wire.Stopping, Text: wire.Lost})
 		return false
 	}
-	pid, status, err := start(g.command)
+	pid, status, err := start(g.command, append(os.Environ(), vars...))
 	if err != nil {
 		g.say(wire.Msg{Word: wire.Failed, N: int64(status), Text: err.Error()})
 		return false

@@ -3,8 +3,15 @@
 // frozen, and for all that COMMAND has started.
 package guard
 
+import "os"
+
 // Name is the guard's own name, by which dibs knows that it was started as one.
 const Name = "dibs-guard"
 
-// Is tells whether this process was started as a guard.
-func Is(args []string) bool { return len(args) > 0 && args[0] == Name }
+// A guard lives its life here, and not in main: Go initializes packages in the order of their paths once what they need is ready, so it
+// need not wait for the drivers of all stores to be initialized, which takes longer than all the rest of its start.
+func init() {
+	if len(os.Args) > 0 && os.Args[0] == Name {
+		os.Exit(Main(os.Args))
+	}
+}

@@ -46,9 +46,9 @@ func (c Chain) Holds(key string, token int64) bool {
 	return false
 }
 
-// Env is the environment of COMMAND: env, less what an outer run said of its key, plus this run's.
-func (c Chain) Env(env []string, key string, token int64) []string {
-	out := make([]string, 0, len(env)+3)
+// Without is env less what an outer run said of its key.
+func Without(env []string) []string {
+	out := make([]string, 0, len(env))
 	for _, kv := range env {
 		switch name, _, _ := strings.Cut(kv, "="); name {
 		case KeyVar, TokenVar, HeldVar:
@@ -56,11 +56,16 @@ func (c Chain) Env(env []string, key string, token int64) []string {
 			out = append(out, kv)
 		}
 	}
+	return out
+}
+
+// Vars are what COMMAND finds in its environment besides: this run's key and token, and the chain with them at its end.
+func (c Chain) Vars(key string, token int64) []string {
 	held := url.Values{}
 	for k, v := range c.held {
 		held[k] = append([]string(nil), v...)
 	}
 	t := strconv.FormatInt(token, 10)
 	held.Add(key, t)
-	return append(out, KeyVar+"="+key, TokenVar+"="+t, HeldVar+"="+held.Encode())
+	return []string{KeyVar + "=" + key, TokenVar + "=" + t, HeldVar + "=" + held.Encode()}
 }

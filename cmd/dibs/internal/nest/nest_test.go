@@ -8,7 +8,7 @@ import (
 
 func TestChain(t *testing.T) {
 	env := []string{"A=b", "DIBS_KEY=old", "DIBS_TOKEN=1", "DIBS_HELD=old", "DIBS_STORE=x"}
-	env = Chain{}.Env(env, "a&b=c d", 5000)
+	env = append(Without(env), Chain{}.Vars("a&b=c d", 5000)...)
 	if !slices.Equal(env, []string{"A=b", "DIBS_STORE=x", "DIBS_KEY=a&b=c d", "DIBS_TOKEN=5000", "DIBS_HELD=a%26b%3Dc+d=5000"}) {
 		t.Errorf("%q", env)
 	}
@@ -20,8 +20,8 @@ func TestChain(t *testing.T) {
 		}
 		return ""
 	}
-	env = FromEnv(get).Env(env, "inner", 9000)
-	env = FromEnv(get).Env(env, "inner", 20000) // the same key in another store
+	env = append(Without(env), FromEnv(get).Vars("inner", 9000)...)
+	env = append(Without(env), FromEnv(get).Vars("inner", 20000)...) // the same key in another store
 	c := FromEnv(get)
 	for _, x := range []struct {
 		key   string

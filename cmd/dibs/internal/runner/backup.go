@@ -80,7 +80,6 @@ func (r *run) settle() Outcome {
 	if r.reason != "" {
 		out.Alive = r.clear()
 	}
-	reap()
 	switch {
 	case r.reason == guardLost:
 		out.Kind = GuardLost

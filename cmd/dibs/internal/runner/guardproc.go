@@ -7,7 +7,6 @@ import (
 	"os"
 	"runtime"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -24,7 +23,7 @@ type guardProc struct {
 }
 
 // startGuard starts the guard, which then waits for the word to go.
-func startGuard(command, env []string, killAfter time.Duration) (*guardProc, error) {
+func startGuard(c Command) (*guardProc, error) {
 	controlR, controlW, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -49,15 +48,16 @@ func startGuard(command, env []string, killAfter time.Duration) (*guardProc, err
 	if err != nil {
 		return nil, err
 	}
-	p, err := os.StartProcess(exe, guard.Args(in, out, killAfter, command), &os.ProcAttr{
-		Env:   env,
-		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
+	// Not os.StartProcess, which first starts a process just to find out what the kernel can do.
+	pid, err := syscall.ForkExec(exe, guard.Args(in, out, c.KillAfter, c.Args), &syscall.ProcAttr{
+		Env:   c.Env,
+		Files: []uintptr{0, 1, 2},
 		Sys:   &syscall.SysProcAttr{Setpgid: true},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the guard cannot be started: %w", err)
 	}
-	g := &guardProc{pid: p.Pid, control: controlW, said: make(chan wire.Msg), gone: make(chan struct{})}
+	g := &guardProc{pid: pid, control: controlW, said: make(chan wire.Msg), gone: make(chan struct{})}
 	go wire.Receive(statusR, g.said)
 	go func() {
 		defer close(g.gone)
@@ -78,19 +78,6 @@ func self() (string, error) {
 }
 
 func (g *guardProc) send(m wire.Msg) { wire.Send(g.control, m) }
-
-// wake continues a guard that somebody has stopped.
-func (g *guardProc) wake() { _ = syscall.Kill(g.pid, syscall.SIGCONT) }
-
-// dismiss ends a guard that was not yet told to go.
-func (g *guardProc) dismiss() {
-	g.control.Close()
-	for range g.said {
-		// It has nothing to say before it goes.
-	}
-	<-g.gone
-	reap()
-}
 
 // reap waits for all that is left to wait for, the guard too. From then on its number may be another's.
 func reap() {

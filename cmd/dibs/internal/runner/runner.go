@@ -7,6 +7,7 @@ package runner
 import (
 	"context"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -19,11 +20,15 @@ type Lease interface {
 	Remaining() time.Duration
 }
 
-// Job is a command to be run under a lease.
-type Job struct {
-	Command, Env []string
-	KillAfter    time.Duration
+// Command is what is to be run.
+type Command struct {
+	Args, Env []string
+	KillAfter time.Duration
+}
 
+// Job is a command under a lease.
+type Job struct {
+	Vars    []string // for the command's environment, besides
 	Lease   Lease
 	Renewed <-chan struct{} // a word after each renewal
 	Held    context.Context // ends when the command has to
@@ -71,13 +76,38 @@ const (
 	hearing = 20 * time.Millisecond
 )
 
-// run is a job under way.
-type run struct {
-	*Job
+// Runner is a command with its guard, which is started beforehand: so it costs no time between the lock and the command.
+type Runner struct {
+	Command
 	guard    *guardProc
 	terminal *terminal // nil if there is none
-	begun    bool      // the command runs
-	queued   []syscall.Signal
+}
+
+// Prepare starts the guard. Nothing is run before Run.
+func Prepare(c Command) (*Runner, error) {
+	g, err := startGuard(c)
+	if err != nil {
+		return nil, err
+	}
+	return &Runner{Command: c, guard: g}, nil
+}
+
+// Close ends a guard that has nothing to do any more, and waits for it.
+func (r *Runner) Close() {
+	r.guard.control.Close()
+	select {
+	case <-r.guard.gone:
+		reap()
+	case <-time.After(time.Second): // it hangs, and there is nothing left for it to do
+	}
+}
+
+// run is a job under way.
+type run struct {
+	*Runner
+	*Job
+	begun  bool // the command runs
+	queued []syscall.Signal
 
 	deadline wire.Mono // until then the lease is good, as the guard was told
 	reason   string    // why the command is to end; empty while it may run
@@ -92,27 +122,35 @@ type run struct {
 }
 
 // Run runs the job and returns when its command has ended; if it had to be stopped, when all of its group have.
-func Run(job *Job) (Outcome, error) {
-	r := &run{Job: job}
-	r.terminal = openTerminal()
-	var err error
-	if r.guard, err = startGuard(job.Command, job.Env, job.KillAfter); err != nil {
-		return Outcome{}, err
-	}
-	defer r.guard.control.Close()
+func (p *Runner) Run(job *Job) (Outcome, error) {
+	r := &run{Runner: p, Job: job}
 	r.catchMore()
 	if sig := r.interrupted(); sig != 0 {
-		r.guard.dismiss()
 		return Outcome{Kind: Interrupted, Signal: sig}, nil
 	}
+	if err := r.revive(); err != nil {
+		return Outcome{}, err
+	}
+	r.terminal = openTerminal()
 	if r.terminal.foregroundJob() {
 		r.terminal.give(r.guard.pid)
 	}
 	defer r.terminal.close()
 	r.renew()
-	r.guard.send(wire.Msg{Word: wire.Go})
+	r.guard.send(wire.Msg{Word: wire.Go, Text: strings.Join(job.Vars, "\x00")})
 	r.watch()
 	return r.settle(), nil
+}
+
+// revive starts another guard if somebody has killed the first while it had nothing to do yet.
+func (r *run) revive() (err error) {
+	select {
+	case <-r.guard.gone:
+		r.Runner.Close()
+		r.guard, err = startGuard(r.Command)
+	default:
+	}
+	return err
 }
 
 // renew tells the guard until when the lease is good.
@@ -130,11 +168,11 @@ func (r *run) renew() {
 	r.guard.send(wire.Msg{Word: wire.Deadline, At: r.deadline})
 }
 
-// watch goes on until the guard has gone and all that it said has been heard.
+// watch goes on until the command has ended by itself, or else the guard has gone and all that it said has been heard.
 func (r *run) watch() {
 	said, gone, held := r.guard.said, r.guard.gone, r.Held.Done()
 	timer := time.NewTimer(0)
-	for said != nil || gone != nil {
+	for (said != nil || gone != nil) && (r.ended == nil || r.reason != "") {
 		timer.Reset(r.next())
 		select {
 		case m, ok := <-said:

@@ -16,7 +16,7 @@ import (
 const (
 	// Deadline AT: the lease is good until then.
 	Deadline = "deadline"
-	// Go: start COMMAND.
+	// Go VARS: start COMMAND, with these variables (between NULs) in its environment.
 	Go = "go"
 	// Stop REASON: end COMMAND.
 	Stop = "stop"
@@ -50,7 +50,7 @@ type Msg struct {
 	Word string
 	N    int64  // PID, STATUS, SIGNAL or AT
 	At   Mono   // of Ended
-	Text string // REASON or MESSAGE
+	Text string // REASON, MESSAGE or VARS
 }
 
 // String is the line, without its end.

@@ -1,0 +1,5 @@
+//go:build !race
+
+package dibsdrivertest
+
+const underRace = false
