@@ -229,3 +229,15 @@ func TestS2_AReleaseWhoseReplyIsLostIsNeverALoss(t *testing.T) {
 		h.driver.OnRelease(nil)
 	})
 }
+
+func TestVerifyOvertakenByRelease(t *testing.T) {
+	bubble(t, dibs.Config{}, func(t *testing.T, h *house) {
+		lock, _ := h.take(t)
+		h.driver.OnRenew(func(ctx context.Context, l []dibsdriver.Renewal) ([]dibsdriver.RenewAnswer, error) {
+			time.Sleep(time.Second)
+			return h.store.Renew(ctx, l)
+		})
+		time.AfterFunc(time.Second/2, func() { want(t, lock.Release(), nil) })
+		want(t, lock.Verify(t.Context()), dibs.ErrReleased)
+	})
+}

@@ -65,7 +65,7 @@ func (l *Lock) Verify(ctx context.Context) error {
 	}
 	err := l.section.lease.Verify(ctx)
 	switch {
-	case err == nil && l.over():
+	case l.over(): // while the store was asked
 		return ErrReleased
 	case err == nil:
 		return nil
