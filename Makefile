@@ -8,8 +8,9 @@ SHELL := /usr/bin/env bash
 TEST_ENV := GOFLAGS="$(strip $(GOFLAGS) -buildvcs=false)"
 TESTSUM  := $(TEST_ENV) .bin/testsum \
 	-check gofmt='scripts/lint gofmt' -check vet='scripts/lint vet' -check staticcheck='scripts/lint staticcheck'
-# Without -count=1, a server that has changed would be tested by remembering.
-GO_TEST  := go test -json -race -count=1
+# Without -count=1, a server that has changed would be tested by remembering. One package at a time: many of them start processes and
+# servers of their own, and what they measure is time.
+GO_TEST  := go test -json -race -count=1 -p 1
 
 .PHONY: help
 help: ## Show what there is to make
@@ -27,6 +28,7 @@ test-all: deps ## The same and the long tests: clusters, slow networks, long fau
 deps: ## Install what the tests need (on Debian, as root)
 	@scripts/test-deps
 	@go build -buildvcs=false -o .bin/testsum ./internal/testsum
+	@go build -buildvcs=false -race work
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck, and the rules of internal/lint

@@ -102,10 +102,10 @@ func queueSilent(e *env) {
 	silent, alive := newOwner(), newOwner()
 	holder := e.gets(a, "")
 	e.getsNot(a, silent)
+	asked := time.Now()
 	e.getsNot(b, alive)
 	e.gives(a, holder)
 	began := time.Now()
-	asked := time.Now()
 	for {
 		if owner, _ := e.asks(b, alive); owner != "" {
 			break
@@ -113,10 +113,9 @@ func queueSilent(e *env) {
 		if time.Since(began) > dibsdriver.QueueGrace+e.slack {
 			e.Fatalf("a silent waiter delays the others by more than %s", dibsdriver.QueueGrace)
 		}
-		asked = time.Now()
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
 	}
-	if d := asked.Sub(began); d < dibsdriver.QueueAsk-250*time.Millisecond {
+	if d := time.Since(asked); d < dibsdriver.QueueAsk {
 		e.Errorf("a waiter lost its place after %s; it need not ask more often than once in %s", d, dibsdriver.QueueAsk)
 	}
 }

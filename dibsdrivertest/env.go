@@ -26,7 +26,7 @@ type env struct {
 }
 
 func newEnv(t *testing.T, f *Factory, exact bool) *env {
-	e := &env{T: t, f: f, store: f.New(t), exact: exact, ttl: 1500 * time.Millisecond, slack: 2 * time.Second}
+	e := &env{T: t, f: f, store: f.New(t), exact: exact, ttl: 2500 * time.Millisecond, slack: 2 * time.Second}
 	if exact {
 		e.ttl = time.Second
 		e.slack = 30 * time.Millisecond // the store's own granularity: polls
@@ -117,6 +117,14 @@ func (e *env) hold(l *dibs.Locker, key string, opts ...dibs.Option) (*dibs.Lock,
 			e.Fatalf("acquiring %q: %v", key, err)
 		}
 	}
+}
+
+// lasting are the terms of a lease that no stall of a loaded machine ends, where each call has its own.
+func (e *env) lasting() []dibs.Option {
+	if e.f.session(e) {
+		return nil
+	}
+	return []dibs.Option{dibs.TTL(longTTL)}
 }
 
 // free requires that the key can be had within a time, and leaves it free. It returns the token it was given.

@@ -35,12 +35,11 @@ const (
 type FaultyDriver struct {
 	inner dibsdriver.Driver
 
-	mu     sync.Mutex
-	rules  []*Rule
-	calls  [ops]int
-	failed [ops]int
-	last   [ops]time.Time // when the last call that succeeded began
-	late   sync.WaitGroup
+	mu    sync.Mutex
+	rules []*Rule
+	calls [ops]int
+	last  [ops]time.Time // when the last call that succeeded began
+	late  sync.WaitGroup
 }
 
 // Rule is a rule that was set with On.

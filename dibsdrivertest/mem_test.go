@@ -44,3 +44,21 @@ func (m memory) RemoveRow(t testing.TB, key string) {
 	}
 	m.s.Step(-2 * time.Minute)
 }
+
+// Queued can only tell that somebody waits: an attempt that passes by the line is told so.
+func (m memory) Queued(t testing.TB, key string) int {
+	probe := dibsdriver.AcquireParams{Key: key, Owner: "probe", TTL: time.Second}
+	r, err := m.s.Acquire(t.Context(), probe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Acquired {
+		if err := m.s.Release(t.Context(), dibsdriver.ReleaseParams{Key: key, Owner: "probe"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r.Contended {
+		return 1
+	}
+	return 0
+}

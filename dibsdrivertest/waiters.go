@@ -16,6 +16,7 @@ var waitCases = []testcase{
 	{name: "L2/B17/second_in_line_is_told_busy", run: waitSecond},
 	{name: "L2/B17/cancelled_before", run: waitCancelled},
 	{name: "L2/many_cancelled_leave_nothing", run: waitMany},
+	{name: "L2/request_under_way_leaves_no_place", run: waitUnderWay, needs: countsLine},
 	{name: "L2/busy_says_who", run: waitBusy},
 	{name: "L2/cause_of_the_context", run: waitCause},
 	{name: "L3/waits_end_with_the_lock", run: waitEnds},
@@ -104,10 +105,11 @@ func waitZero(e *env) {
 // waitSecond: the store has just told the head of the line that the key is busy. Who stands behind it and gives up soon has not met a
 // store that is silent.
 func waitSecond(e *env) {
-	a, b := e.locker(), e.locker()
-	held, _ := e.hold(b, "k")
+	a, faults := e.faultyLocker(dibs.Config{})
+	held, _ := e.hold(e.locker(), "k")
 	head := e.waits(a, "k")
-	time.Sleep(100 * time.Millisecond)
+	e.until(10*time.Second, "the store has answered", func() bool { return !faults.LastGood(OpAcquire).IsZero() })
+	time.Sleep(50 * time.Millisecond)
 	for range 3 {
 		_, _, err := a.Acquire(e.Context(), "k", dibs.MaxWait(50*time.Millisecond))
 		e.is(err, dibs.ErrBusy, "a short wait behind another")
@@ -164,6 +166,21 @@ func waitMany(e *env) {
 	if d := time.Since(released); d > e.slack {
 		e.Errorf("those who left delayed the next by %s", d)
 	}
+}
+
+// waitUnderWay: a waiter gives up while its question is on its way. The question must not get it a place in the store's queue after
+// that, where it would hold up the others until it is found to be dead.
+func waitUnderWay(e *env) {
+	a, faults := e.faultyLocker(dibs.Config{})
+	q := e.store.(QueueCounter)
+	held, _ := e.hold(e.locker(), "k", e.lasting()...)
+	faults.On(OpAcquire, Nth(1), Delay(300*time.Millisecond, 0))
+	_, _, err := a.Acquire(e.Context(), "k", dibs.MaxWait(100*time.Millisecond))
+	e.unknown(err, "a wait without an answer")
+	time.Sleep(300 * time.Millisecond) // the question arrives
+	e.until(700*time.Millisecond, "nothing is left in the queue", func() bool { return q.Queued(e, "k") == 0 })
+	e.throughout(time.Second, "nothing is left in the queue", func() bool { return q.Queued(e, "k") == 0 })
+	e.ok(held.Release(), "release")
 }
 
 func waitBusy(e *env) {

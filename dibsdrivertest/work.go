@@ -27,7 +27,7 @@ var errWork = errors.New("the work failed")
 
 // workError: the release fails as well, and both can be seen.
 func workError(e *env) {
-	a, faults := e.faultyLocker(dibs.Config{RequestTimeout: 500 * time.Millisecond})
+	a, faults := e.faultyLocker(dibs.Config{RequestTimeout: 2 * time.Second})
 	err := a.Do(e.Context(), "k", func(context.Context) error {
 		faults.OnAll(FailBefore(errAway))
 		return errWork
@@ -37,7 +37,7 @@ func workError(e *env) {
 }
 
 func workDone(e *env) {
-	a, faults := e.faultyLocker(dibs.Config{RequestTimeout: 500 * time.Millisecond})
+	a, faults := e.faultyLocker(dibs.Config{RequestTimeout: 2 * time.Second})
 	err := a.Do(e.Context(), "k", func(context.Context) error {
 		faults.OnAll(Hole())
 		return nil
@@ -47,7 +47,7 @@ func workDone(e *env) {
 }
 
 func workCancelled(e *env) {
-	a, faults := e.faultyLocker(dibs.Config{RequestTimeout: 500 * time.Millisecond})
+	a, faults := e.faultyLocker(dibs.Config{RequestTimeout: 2 * time.Second})
 	ctx, cancel := context.WithCancel(e.Context())
 	err := a.Do(ctx, "k", func(ctx context.Context) error {
 		faults.OnAll(FailBefore(errAway))
@@ -178,8 +178,8 @@ func noLockNoWork(e *env) {
 		e.unknown(err, "value")
 		faults.Heal()
 	}
-	held, _ := e.hold(b, "k")
-	err := a.Do(e.Context(), "k", never, dibs.MaxWait(0))
+	held, _ := e.hold(b, "k", e.lasting()...)
+	err := e.locker().Do(e.Context(), "k", never, dibs.MaxWait(0))
 	e.is(err, dibs.ErrBusy, "do")
 	e.isNot(err, dibs.ErrUnavailable, "do")
 	e.ok(held.Release(), "release")

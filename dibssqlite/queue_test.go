@@ -123,7 +123,6 @@ func TestPollWritesNothing(t *testing.T) {
 	ask(t, d, "k", "")
 	db := raw(t, d.path)
 	db.SetMaxOpenConns(1)
-	version := number(t, db, "PRAGMA data_version")
 	wal := func() os.FileInfo {
 		fi, err := os.Stat(d.path + "-wal")
 		if err != nil {
@@ -133,7 +132,7 @@ func TestPollWritesNothing(t *testing.T) {
 	}
 	// Fresh for as long as this may take.
 	mustExec(t, db, "UPDATE dibs_waiters SET seen_ms = "+now+" + 900")
-	version = number(t, db, "PRAGMA data_version")
+	version := number(t, db, "PRAGMA data_version")
 	before := wal()
 	p := startRole(t, nil, "keep-locked", d.path)
 	p.line(t)

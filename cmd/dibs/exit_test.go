@@ -105,8 +105,8 @@ func TestB57_BusyIsNotSuccess(t *testing.T) {
 	}{
 		{[]string{"-n"}, 75, []string{`"k" is busy`, "pid " + itoa(holder.pid()), `the \x1b[31mnightly`, "s left", "locks.db", "nothing was run"}},
 		{[]string{"--wait", "0"}, 75, []string{"busy"}},
-		{[]string{"-w", "0.2"}, 75, []string{"busy after a wait of 200ms"}},
-		{[]string{"-w200ms"}, 75, []string{"busy"}},
+		{[]string{"-w", "1"}, 75, []string{"busy after a wait of 1s"}},
+		{[]string{"-w1500ms"}, 75, []string{"busy"}},
 		{[]string{"-n", "--busy-status", "0"}, 0, []string{"busy"}},
 		{[]string{"-n", "--busy-status", "255"}, 255, []string{"busy"}},
 		{[]string{"-n", "--quiet"}, 75, []string{"busy"}},

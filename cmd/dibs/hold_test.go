@@ -30,7 +30,7 @@ func TestB26_WholeRunIsKilled(t *testing.T) {
 func TestB24_KeyIsKeptUntilTheCommandHasEnded(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	r := b.start("run", "--ttl", "2", "k", "--", "sh", "-c",
+	r := b.start("run", "--ttl", "3", "k", "--", "sh", "-c",
 		`exec 2>&-; trap '"$0" stamp term; while [ ! -e go ]; do sleep 0.02; done; "$0" stamp ticks; exit 0' TERM; echo $$ >pid; while :; do sleep 0.02; done`, self)
 	b.number("pid")
 	next := b.next()
@@ -38,7 +38,7 @@ func TestB24_KeyIsKeptUntilTheCommandHasEnded(t *testing.T) {
 	r.signal(syscall.SIGTERM)
 	b.content("term")
 	stopped := time.Now()
-	b.must("a TTL has passed", func() bool { return time.Since(stopped) > 3*time.Second })
+	b.must("a TTL has passed", func() bool { return time.Since(stopped) > 4*time.Second })
 	if now := b.locks(); len(now) != 1 || now[0].Token != before.Token || now[0].ExpiresIn <= 0 {
 		t.Errorf("the lease was %v and is %v", before, now)
 	}

@@ -1,5 +1,0 @@
-//go:build race && linux
-
-package main_test
-
-const raceEnabled = true
