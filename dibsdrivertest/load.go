@@ -10,6 +10,7 @@ import (
 
 var loadCases = []testcase{
 	{name: "B50/idle_waiters_cost_little", run: idleWaiters, needs: realTime},
+	{name: "B50/false_alarms_are_not_hammered", run: falseAlarms, needs: realTime | wakes},
 	{name: "B50/waiters_do_not_keep_step", run: noLockstep},
 }
 
@@ -110,4 +111,25 @@ func noLockstep(e *env) {
 		}
 	}
 	e.Logf("%d waiting processes: %.1f questions in 50 ms", n, mean)
+}
+
+// falseAlarms: waking a waiter too early is harmless, says the contract; so a store that does it all the time must not make the engine ask
+// all the time.
+func falseAlarms(e *env) {
+	a, faults := e.faultyLocker(dibs.Config{})
+	limits, err := e.driver().Limits()
+	e.ok(err, "limits")
+	faults.On(OpWait, Always, func(*Call) error { return nil })
+	held, _ := e.hold(e.locker(), "k", e.lasting()...)
+	next := e.waits(a, "k")
+	time.Sleep(500 * time.Millisecond)
+	const span = time.Second
+	before := faults.Calls(OpAcquire)
+	time.Sleep(span)
+	if n, most := faults.Calls(OpAcquire)-before, int(2*span/limits.PollMin); n > most {
+		e.Errorf("%d questions in %s, want %d at most: the shortest pause is %s", n, span, most, limits.PollMin)
+	}
+	e.ok(held.Release(), "release")
+	n := e.got(next, 5*time.Second)
+	e.ok(n.lock.Release(), "release")
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // attempt asks the store once for the head of the line, and waits for the answer at most as long as a request may take. It
-// returns the grant; or the record of who has the key; or an error.
-func (l *line) attempt(t Terms, queue string) (*Grant, *dibsdriver.Record, error) {
+// returns the grant; or the record of who has the key; or an error, and then, if the request is still under way, when it will have ended.
+func (l *line) attempt(t Terms, queue string) (*Grant, *dibsdriver.Record, <-chan struct{}, error) {
 	ls := l.all
 	p := dibsdriver.AcquireParams{
 		Key: l.key, Owner: owner.New(), TTL: t.life(), Floor: ls.Seen.Floor(l.key),
@@ -27,7 +27,7 @@ func (l *line) attempt(t Terms, queue string) (*Grant, *dibsdriver.Record, error
 	})
 	if !l.answer(c.Done(), limit) {
 		ls.Settler.TakeBack(l.key, p.Owner, p.TTL, c)
-		return nil, nil, fmt.Errorf("%w: no answer within %s; the request is taken back", dibsdriver.ErrUnavailable, limit)
+		return nil, nil, c.Done(), fmt.Errorf("%w: no answer within %s; the request is taken back", dibsdriver.ErrUnavailable, limit)
 	}
 	res, err := c.Result()
 	switch {
@@ -38,9 +38,9 @@ func (l *line) attempt(t Terms, queue string) (*Grant, *dibsdriver.Record, error
 		if !errors.Is(err, dibsdriver.ErrUnavailable) {
 			err = fmt.Errorf("%w: %w", dibsdriver.ErrUnavailable, err)
 		}
-		return nil, nil, err
+		return nil, nil, nil, err
 	case !res.Acquired:
-		return nil, &res.Holder, nil
+		return nil, &res.Holder, nil, nil
 	}
 	g := Grant{Owner: p.Owner, Token: res.Token, Started: c.Started, Life: p.TTL}
 	if res.TTL > 0 {
@@ -48,16 +48,16 @@ func (l *line) attempt(t Terms, queue string) (*Grant, *dibsdriver.Record, error
 	}
 	if time.Since(g.Started) >= t.window() {
 		l.giveBack(g)
-		return nil, nil, fmt.Errorf("%w: the answer took longer than the lease can be trusted; it was given back", dibsdriver.ErrUnavailable)
+		return nil, nil, nil, fmt.Errorf("%w: the answer took longer than the lease can be trusted; it was given back", dibsdriver.ErrUnavailable)
 	}
 	if res.Token <= p.Floor || res.Token > dibsdriver.MaxToken {
 		// A store that forgot (restored from a backup, say): a token that does not rise would fence off the wrong side.
 		l.giveBack(g)
-		return nil, nil, fmt.Errorf("%w: %s gave the token %d, but this process has seen %d of this key",
+		return nil, nil, nil, fmt.Errorf("%w: %s gave the token %d, but this process has seen %d of this key",
 			dibsdriver.ErrUnavailable, ls.Limits.Store, res.Token, p.Floor)
 	}
 	ls.Seen.Note(l.key, res.Token)
-	return &g, nil, nil
+	return &g, nil, nil, nil
 }
 
 // answer waits for the answer to a request: at most for limit, and no longer than somebody wants it. An answer may have been lost with

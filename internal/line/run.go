@@ -27,9 +27,9 @@ const (
 // run is the goroutine of a line: it asks the store for the head, again and again, until nobody waits.
 func (l *line) run(ctx context.Context) {
 	queue := "" // the name of our place in the store's own queue, if it has one
-	defer func() { l.leaveQueue(queue) }()
+	defer func() { l.leaveQueue(queue, nil) }()
 	var outages backoff.Backoff
-	var waiting time.Time // since when the answer has been "busy"
+	var wait wait
 	for {
 		do, head := l.look()
 		switch do {
@@ -37,7 +37,7 @@ func (l *line) run(ctx context.Context) {
 			return
 		case rest:
 			<-l.kick
-			waiting = time.Time{}
+			wait.reset()
 			continue
 		}
 		name := ""
@@ -47,14 +47,18 @@ func (l *line) run(ctx context.Context) {
 			}
 			name = queue
 		}
-		grant, busy, err := l.attempt(head.terms, name)
+		grant, busy, underWay, err := l.attempt(head.terms, name)
+		if underWay != nil {
+			l.leaveQueue(queue, underWay)
+			queue = ""
+		}
 		switch {
 		case err != nil:
 			l.outage(err)
 			l.pause(outages.Next(outageMin, outageMax))
 		case grant != nil:
 			outages.Reset()
-			waiting = time.Time{}
+			wait.reset()
 			if name != "" {
 				queue = "" // the store has given up our place
 			}
@@ -62,10 +66,7 @@ func (l *line) run(ctx context.Context) {
 		default:
 			outages.Reset()
 			l.refuse(*busy)
-			if waiting.IsZero() {
-				waiting = time.Now()
-			}
-			l.await(ctx, queue, *busy, time.Since(waiting))
+			l.await(ctx, queue, *busy, &wait)
 		}
 	}
 }
@@ -92,18 +93,35 @@ func (l *line) look() (turn, *waiter) {
 	}
 }
 
+// wait is a row of answers that were all "busy".
+type wait struct {
+	since  time.Time
+	woken  bool            // the last of them came upon a wake-up
+	alarms backoff.Backoff // of wake-ups that were wrong
+}
+
+func (w *wait) reset() { *w = wait{} }
+
 // await returns when it is time to ask again after "busy": when the store wakes us, or after a pause.
-func (l *line) await(ctx context.Context, queue string, busy dibsdriver.Record, waited time.Duration) {
+func (l *line) await(ctx context.Context, queue string, busy dibsdriver.Record, w *wait) {
 	lim := l.all.Limits
-	pause := backoff.Jitter(2 * min(max(waited/8, lim.PollMin), lim.PollMax))
+	if w.since.IsZero() {
+		w.since = time.Now()
+	}
+	if w.woken { // in vain: a store that wakes us for nothing is not asked as often as it likes
+		w.woken = false
+		l.pause(w.alarms.Next(lim.PollMin, lim.PollMax))
+	}
 	waker, wakes := l.all.Driver.(dibsdriver.Waker)
-	if wakes && queue != "" {
+	wakes = wakes && queue != ""
+	pause := backoff.Jitter(2 * min(max(time.Since(w.since)/8, lim.PollMin), lim.PollMax))
+	if wakes {
 		pause = backoff.Jitter(dibsdriver.QueueAsk) // only in case that a wake-up was lost
 	}
 	if busy.Token != 0 && busy.ExpiresIn < pause {
 		pause = busy.ExpiresIn + backoff.Jitter(lim.PollMin)
 	}
-	if !wakes || queue == "" {
+	if !wakes {
 		l.pause(pause)
 		return
 	}
@@ -118,6 +136,7 @@ func (l *line) await(ctx context.Context, queue string, busy dibsdriver.Record, 
 	})
 	select {
 	case <-woken:
+		w.woken = waitCtx.Err() == nil
 	case <-l.kick:
 	case <-waitCtx.Done():
 	}
@@ -133,28 +152,41 @@ func (l *line) pause(d time.Duration) {
 	}
 }
 
-// leaveQueue gives up our place in the store's queue, if we may have one.
-func (l *line) leaveQueue(queue string) {
+// leaveQueue gives up our place in the store's queue, if we may have one; once more when a request that is under way, and may
+// put us there again, has ended.
+func (l *line) leaveQueue(queue string, underWay <-chan struct{}) {
 	q, ok := l.all.Driver.(dibsdriver.Queuer)
 	if queue == "" || !ok {
 		return
 	}
 	l.all.Group.Go(func(ctx context.Context) {
-		var pause backoff.Backoff
-		end := time.Now().Add(dibsdriver.QueueGrace) // by then it has lapsed
-		for time.Now().Before(end) {
-			reqCtx, cancel := context.WithTimeout(ctx, l.all.Timeout)
-			err := q.Leave(reqCtx, dibsdriver.WaitParams{Key: l.key, Waiter: queue})
-			cancel()
-			if err == nil || ctx.Err() != nil {
-				return
-			}
-			t := time.NewTimer(pause.Next(outageMin, outageMax))
-			select {
-			case <-t.C:
-			case <-ctx.Done():
-			}
-			t.Stop()
+		l.leavePlace(ctx, q, queue)
+		if underWay == nil {
+			return
+		}
+		select {
+		case <-underWay:
+			l.leavePlace(ctx, q, queue)
+		case <-ctx.Done():
 		}
 	})
+}
+
+func (l *line) leavePlace(ctx context.Context, q dibsdriver.Queuer, queue string) {
+	var pause backoff.Backoff
+	end := time.Now().Add(dibsdriver.QueueGrace) // by then it has lapsed
+	for time.Now().Before(end) {
+		reqCtx, cancel := context.WithTimeout(ctx, l.all.Timeout)
+		err := q.Leave(reqCtx, dibsdriver.WaitParams{Key: l.key, Waiter: queue})
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		t := time.NewTimer(pause.Next(outageMin, outageMax))
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+		}
+		t.Stop()
+	}
 }
