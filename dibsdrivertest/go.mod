@@ -5,13 +5,16 @@ go 1.26.0
 require (
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/dibs-go/dibs v0.1.0
+	github.com/dibs-go/dibs/dibsmysql v0.1.0
 	github.com/dibs-go/dibs/dibssqlite v0.1.0
+	github.com/go-sql-driver/mysql v1.10.1
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sys v0.49.0
 	modernc.org/sqlite v1.62.0
 )
 
 require (
+	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/dustin/go-humanize v1.1.0 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-go/dibs/dibsdriver"
+	"github.com/dibs-go/dibs/internal/testenv"
 	"go.uber.org/goleak"
 )
 
@@ -34,7 +35,7 @@ func Main(m *testing.M, open Open) {
 	if !isSet("test.parallel") {
 		flag.Set("test.parallel", strconv.Itoa(parallel))
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(testenv.Wrap(m))
 }
 
 func isSet(name string) (set bool) {

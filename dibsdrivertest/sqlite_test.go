@@ -22,9 +22,17 @@ var sqliteStore = dibsdrivertest.Factory{Name: "sqlite", New: newSQLite}
 
 func TestSQLite(t *testing.T) { dibsdrivertest.Run(t, sqliteStore) }
 
-func TestMain(m *testing.M) { dibsdrivertest.Main(m, openSQLite) }
+func TestMain(m *testing.M) { dibsdrivertest.Main(m, open) }
 
-func openSQLite(url string) (dibsdriver.Driver, error) {
+// openOther opens the stores of other files by the scheme of their URL.
+var openOther = map[string]dibsdrivertest.Open{}
+
+// open opens a store in a helper process.
+func open(url string) (dibsdriver.Driver, error) {
+	scheme, _, _ := strings.Cut(url, ":")
+	if other, ok := openOther[scheme]; ok {
+		return other(url)
+	}
 	return dibssqlite.Open(strings.TrimPrefix(url, "sqlite:"), nil)
 }
 
@@ -67,7 +75,7 @@ func (s *sqlite) URL() string { return "sqlite:" + s.path }
 
 func (s *sqlite) Driver(t testing.TB) dibsdriver.Driver {
 	t.Helper()
-	d, err := openSQLite(s.URL())
+	d, err := open(s.URL())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ var aides = []string{"hooked", "lint", "testsum", "testenv"}
 
 // drivers are the modules that speak to a store, and what each may require besides the core: its client library.
 var drivers = map[string][]string{
+	"dibsmysql":  {"github.com/go-sql-driver/mysql"},
 	"dibssqlite": {"modernc.org/sqlite"},
 }
 

@@ -1,0 +1,186 @@
+//go:build mysql
+
+// The suite on MySQL and MariaDB. It joins make test when waiters there stand in line between processes: until then the L3 cases of several
+// processes fail. Run it with: go test -tags mysql -run "TestMySQL|TestMariaDB" ./dibsdrivertest
+
+package dibsdrivertest_test
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dibs-go/dibs/dibsdriver"
+	"github.com/dibs-go/dibs/dibsdrivertest"
+	"github.com/dibs-go/dibs/dibsmysql"
+	"github.com/dibs-go/dibs/internal/testenv"
+	_ "github.com/go-sql-driver/mysql"
+)
+
+var (
+	mysqlStore   = dibsdrivertest.Factory{Name: "mysql", New: newMySQL(testenv.MySQL)}
+	mariadbStore = dibsdrivertest.Factory{Name: "mariadb", New: newMySQL(testenv.MariaDB)}
+)
+
+func init() { openOther["mysql"] = openMySQL }
+
+func TestMySQL(t *testing.T)   { dibsdrivertest.Run(t, mysqlStore) }
+func TestMariaDB(t *testing.T) { dibsdrivertest.Run(t, mariadbStore) }
+
+// openMySQL opens the store of a mysql://user:password@host:port/database in a helper process, which ends without closing it.
+func openMySQL(text string) (dibsdriver.Driver, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	password, _ := u.User.Password()
+	db, err := sql.Open("mysql", fmt.Sprintf("%s:%s@tcp(%s)%s", u.User.Username(), password, u.Host, u.Path))
+	if err != nil {
+		return nil, err
+	}
+	return dibsmysql.New(db, nil), nil
+}
+
+var mysqlDatabases atomic.Int64
+
+func newMySQL(server func(testing.TB) *testenv.Server) func(testing.TB) dibsdrivertest.Store {
+	return func(t testing.TB) dibsdrivertest.Store {
+		t.Helper()
+		s := server(t)
+		root := openDB(t, s.Admin, s.Addr, "")
+		if !s.Own() {
+			for _, statement := range testenv.SetupSQL() {
+				mustExec(t, root, statement)
+			}
+		}
+		m := &mysqlDB{server: s, name: fmt.Sprintf("%s%d_%d", testenv.DatabasePrefix, os.Getpid(), mysqlDatabases.Add(1))}
+		mustExec(t, root, "CREATE DATABASE "+m.name)
+		t.Cleanup(func() { mustExec(t, root, "DROP DATABASE "+m.name) })
+		m.admin = openDB(t, s.Admin, s.Addr, m.name)
+		d := dibsmysql.New(m.admin, nil)
+		defer d.Close()
+		if err := d.CreateTables(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+}
+
+func openDB(t testing.TB, a testenv.Account, addr, database string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("mysql", fmt.Sprintf("%s:%s@tcp(%s)/%s", a.User, a.Password, addr, database))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func mustExec(t testing.TB, db *sql.DB, statement string, args ...any) {
+	t.Helper()
+	if _, err := db.Exec(statement, args...); err != nil {
+		t.Errorf("%s: %v", statement, err)
+	}
+}
+
+// mysqlDB is a database of its own on a server that the tests share.
+type mysqlDB struct {
+	server *testenv.Server
+	name   string
+	admin  *sql.DB
+}
+
+func (m *mysqlDB) URL() string {
+	return fmt.Sprintf("mysql://%s:%s@%s/%s", m.server.App.User, m.server.App.Password, m.server.Addr, m.name)
+}
+
+func (m *mysqlDB) Driver(t testing.TB) dibsdriver.Driver {
+	t.Helper()
+	db := openDB(t, m.server.App, m.server.Addr, m.name)
+	return &poolDriver{dibsmysql.New(db, nil), db}
+}
+
+// poolDriver has a pool to itself, which ends with it.
+type poolDriver struct {
+	*dibsmysql.Driver
+	db *sql.DB
+}
+
+func (p *poolDriver) Close() error { return errors.Join(p.Driver.Close(), p.db.Close()) }
+
+func (m *mysqlDB) Peek(t testing.TB, key string) (l dibsdrivertest.Lease) {
+	t.Helper()
+	var us int64
+	err := m.admin.QueryRow(`SELECT owner IS NOT NULL AND expires > UTC_TIMESTAMP(6), TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires), fence
+		FROM dibs_leases WHERE lock_key = ?`, []byte(key)).Scan(&l.Held, &us, &l.Token)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		t.Errorf("peeking at %q: %v", key, err)
+	}
+	if l.Held {
+		l.Left = time.Duration(us) * time.Microsecond
+	}
+	return l
+}
+
+// StepClock moves the rows, as the server's clock cannot be.
+func (m *mysqlDB) StepClock(t testing.TB, d time.Duration) int64 {
+	t.Helper()
+	us := -d.Microseconds()
+	mustExec(t, m.admin, "UPDATE dibs_leases SET fence = fence + ?, since = since + INTERVAL ? MICROSECOND, "+
+		"expires = IF(owner IS NULL, expires, expires + INTERVAL ? MICROSECOND)", us, us, us)
+	return us
+}
+
+func (m *mysqlDB) RemoveRow(t testing.TB, key string) {
+	t.Helper()
+	mustExec(t, m.admin, "DELETE FROM dibs_leases WHERE lock_key = ?", []byte(key))
+}
+
+// Block is a stranger's transaction that has all rows, and the gaps between them, and takes its time.
+func (m *mysqlDB) Block(t testing.TB) (unblock func()) {
+	t.Helper()
+	tx, err := m.admin.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := tx.Query("SELECT lock_key FROM dibs_leases FOR UPDATE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows.Close()
+	return func() { _ = tx.Rollback() }
+}
+
+// RecordTakeovers lets the store itself write down who took a key that nobody had released.
+func (m *mysqlDB) RecordTakeovers(t testing.TB) func() []dibsdrivertest.Takeover {
+	t.Helper()
+	mustExec(t, m.admin, "CREATE TABLE takeovers (lock_key VARBINARY(255), old BIGINT, new BIGINT)")
+	mustExec(t, m.admin, `CREATE TRIGGER takeover AFTER UPDATE ON dibs_leases FOR EACH ROW
+		IF OLD.owner IS NOT NULL AND NEW.owner IS NOT NULL AND OLD.owner <> NEW.owner AND OLD.is_open = 1 THEN
+			INSERT INTO takeovers VALUES (NEW.lock_key, OLD.fence, NEW.fence);
+		END IF`)
+	return func() (all []dibsdrivertest.Takeover) {
+		t.Helper()
+		rows, err := m.admin.Query("SELECT lock_key, old, new FROM takeovers")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var o dibsdrivertest.Takeover
+			if err := rows.Scan(&o.Key, &o.OldToken, &o.NewToken); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, o)
+		}
+		if err := rows.Err(); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+}

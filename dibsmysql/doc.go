@@ -1,0 +1,67 @@
+// Package dibsmysql lets dibs keep its locks in a database of a MySQL or MariaDB server, in tables beside the user's own.
+//
+//	db, err := sql.Open("mysql", "app:password@tcp(db.example.com)/app")
+//	locker, err := dibs.New(dibsmysql.New(db, nil), nil)
+//
+// It works with MySQL from 8.0.1 and MariaDB from 10.6 on, and is tested on MySQL 9.7 and MariaDB 10.11. On older servers, and on TiDB, leases are
+// renewed one by one, for want of SKIP LOCKED.
+//
+// # Tables and rights
+//
+// There are two small tables, dibs_leases and dibs_meta (see [Config].TablePrefix). The driver never creates them unasked: run "dibs init" once, or call
+// [Driver.CreateTables], or put the DDL that [Schema] returns into your own migrations. A row stays when its lock is released, marked free: it keeps the
+// fencing token, and deleting it would make the server find deadlocks.
+//
+// The application's user needs no more than this:
+//
+//	GRANT SELECT, INSERT, UPDATE, DELETE ON app.dibs_leases TO 'app'@'%';
+//	GRANT SELECT, INSERT, UPDATE, DELETE ON app.dibs_meta TO 'app'@'%';
+//
+// and whoever runs dibs init, CREATE on the database as well. Ping tries each of these rights, without changing a row: call it when you deploy.
+//
+// # The pool
+//
+// The driver uses the *sql.DB that it is given, with whatever DSN suits the application: character set, time zone, SQL mode, isolation level,
+// clientFoundRows, interpolateParams, parseTime and loc make no difference. Only autocommit=0 is refused: nobody else would see a lock.
+//
+// One connection is the driver's own from the first lock on, for renewals, until Close. The pool must allow two (SetMaxOpenConns), and should
+// allow one more than the application needs for itself. When the application has used the pool up, leases live on, and releases and
+// acquisitions take turns on that one connection. SetMaxIdleConns is 2 by default: raise it where many workers take locks, or each of them dials.
+//
+// # What it costs
+//
+// An acquisition is one statement and one round trip, and so is a release. A busy key costs a second one, which reads who has it; while the
+// key stays busy, each further question is that reading alone, which locks nothing. All leases of a process are renewed together, up to 500 in a statement
+// that waits for no row.
+//
+// Times are made and compared by the server, in UTC and in microseconds. The smallest TTL is 100 ms.
+//
+// # What to know about waiting in the server
+//
+// Only a stranger's transaction that has locked a row of dibs_leases can make a statement wait there. When the context ends first, the driver closes the
+// connection, as the client library does, finds the statement in SHOW FULL PROCESSLIST, and ends it (KILL QUERY, for which a user needs no right on
+// its own threads). Where nobody is left to do that, because the client was killed, the statement waits for innodb_lock_wait_timeout at
+// the longest, and the lease that it then takes ends where it would have ended without the wait: one TTL after the statement arrived.
+//
+// # What a failover can lose
+//
+// Replication is asynchronous by default. A replica that is promoted without the primary's last transactions does not know the locks that were taken in them, and gives
+// them out again while their holders still work: two holders, until the first one's next renewal finds nothing there and its work's context ends. Semi-synchronous
+// replication (rpl_semi_sync_source_wait_point=AFTER_SYNC), Group Replication and Galera narrow that or close it. What is left is for fencing tokens: they go on rising over
+// a failover, since they follow the time (unless the new primary's clock is behind the old one's by more than the time since the acquisition; a process that has seen
+// the higher token never accepts a lower one), so a resource that refuses lower ones is safe.
+//
+// A server that takes no writes, because it was demoted, answers ErrReadOnly; the driver gives such a connection up, so that the next one is dialled
+// anew. Connect by a name that leads to the present primary.
+//
+// Do not let a proxy send SELECTs to replicas (ProxySQL's query rules, MaxScale's readwritesplit): a replica that lags would say that a lease is lost which
+// stands. Connect to the primary, or by a port of the proxy that leads there.
+//
+// With Galera, connect all processes to one node, or count on more errors that are only retried: concurrent writes of one row on two nodes end as
+// deadlocks. The leases hold all the same.
+//
+// # Errors
+//
+// Every error names the server and the database, never a password, says what happened, and what to do next. They match with errors.Is the names of dibs: ErrUnavailable,
+// ErrReadOnly, ErrLost and so on. The cause, mostly a *mysql.MySQLError, is there for errors.As.
+package dibsmysql

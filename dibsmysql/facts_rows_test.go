@@ -1,0 +1,197 @@
+package dibsmysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dibs-go/dibs/dibsdriver"
+)
+
+// TestFact23_24_B36_B38_KeysAreBytes: keys that some collation, or some length of column, would make one are locked side by side.
+func TestFact23_24_B36_B38_KeysAreBytes(t *testing.T) {
+	long := strings.Repeat("x", 254)
+	keys := []string{
+		"Order", "order", "a", "a ", "A", "é", "e", "ß", "ss", "🔒", "🔓", "ａ", "a\x00", "\x00", "'", `\`, `"`, "--", "a\n", "NULL",
+		strings.Repeat("x", 191), strings.Repeat("x", 192), long, long + "y", long + "z", strings.Repeat("🔒", 63), strings.Repeat("\x00", 255),
+	}
+	onBoth(t, func(t *testing.T, b *bed) {
+		for _, params := range []string{"", "charset=latin1&sql_mode=''", "collation=utf8mb4_general_ci"} {
+			d := b.driver(t, params)
+			owners := make(map[string]string)
+			for _, key := range keys {
+				owners[key], _ = take(t, d, key, time.Minute)
+			}
+			list, err := d.List(within(t), "")
+			if err != nil || len(list) != len(keys) {
+				t.Errorf("%d of %d are listed: %v", len(list), len(keys), err)
+			}
+			for i, key := range keys {
+				if i%2 == 0 {
+					renewed(t, d, dibsdriver.Renewed, key, owners[key], time.Minute)
+				}
+				release(t, d, key, owners[key])
+			}
+		}
+		d := b.driver(t, "sql_mode=''") // in which the server itself would cut
+		for _, key := range []string{"", strings.Repeat("x", 256)} {
+			_, err := d.Acquire(within(t), params(key, time.Minute))
+			if !errors.Is(err, dibsdriver.ErrRefused) || dibsdriver.FateOf(err) != dibsdriver.FateNotApplied {
+				t.Errorf("a key of %d bytes: %v", len(key), err)
+			}
+		}
+	})
+}
+
+// TestFact25_NothingIsIgnored: an error of the server is an error of the acquire.
+func TestFact25_NothingIsIgnored(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bed) {
+		d := b.driver(t, "")
+		owner, _ := take(t, d, "held", time.Minute)
+		b.must(t, b.admin, "ALTER TABLE dibs_leases ADD COLUMN region INT NOT NULL")
+		r, err := d.Acquire(within(t), params("k", time.Minute))
+		if r.Acquired || !errors.Is(err, dibsdriver.ErrRefused) || dibsdriver.FateOf(err) != dibsdriver.FateNotApplied {
+			t.Error(r, err)
+		}
+		release(t, d, "held", owner)
+	})
+}
+
+// TestFact27_OneThief: of two who find an expired lease, one has it, however the server counts rows.
+func TestFact27_OneThief(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bed) {
+		drivers := []*Driver{b.driver(t, "clientFoundRows=true"), b.driver(t, "clientFoundRows=false")}
+		for round := range 20 {
+			key := fmt.Sprint("k", round)
+			take(t, drivers[0], key, time.Millisecond)
+			time.Sleep(2 * time.Millisecond)
+			var wg sync.WaitGroup
+			won := make([]bool, 8)
+			for i := range won {
+				wg.Go(func() {
+					r, err := drivers[i%2].Acquire(within(t), params(key, time.Minute))
+					if err != nil {
+						t.Error(err)
+					}
+					won[i] = r.Acquired
+				})
+			}
+			wg.Wait()
+			n := 0
+			for _, w := range won {
+				if w {
+					n++
+				}
+			}
+			if n != 1 {
+				t.Fatalf("%d winners", n)
+			}
+		}
+	})
+}
+
+// TestFact28_BusyBurnsNothing: there is no number that contended tries use up, and they change nothing in the row.
+func TestFact28_BusyBurnsNothing(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bed) {
+		d := b.driver(t, "")
+		_, token := take(t, d, "k", time.Hour)
+		if n := b.number(t, "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE() AND extra LIKE '%auto_increment%'"); n != 0 {
+			t.Errorf("%d columns count", n)
+		}
+		for range 300 {
+			d.busy.forget("k")
+			if h := refusedBy(t, d, "k"); h.Token != token {
+				t.Fatalf("token %d, then %d", token, h.Token)
+			}
+		}
+	})
+}
+
+// TestFact48_OneRoundTrip: an acquire is one statement and one packet, and so is a release; by the server's counters and by the wire.
+func TestFact48_OneRoundTrip(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bed) {
+		w := newWire(t, b.Addr)
+		d := b.through(t, w, "")
+		owner, _ := take(t, d, "k", time.Minute)
+		release(t, d, "k", owner)
+		counters := func() (m [5]int64) {
+			for i, name := range []string{"Questions", "Com_insert", "Com_update", "Com_select", "Com_stmt_prepare"} {
+				var key string
+				if err := b.admin.QueryRow("SHOW GLOBAL STATUS LIKE '"+name+"'").Scan(&key, &m[i]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return m
+		}
+		measure := func(what string, commands int, want [5]int64, f func()) {
+			t.Helper()
+			before := counters()
+			atWire := w.count()
+			f()
+			atWire = w.count() - atWire
+			after := counters()
+			var got [5]int64
+			for i := range got {
+				got[i] = after[i] - before[i]
+			}
+			got[0] -= 5 // those of counters
+			if got != want || atWire != commands {
+				t.Errorf("%s: %d commands on the wire, want %d; statements, inserts, updates, selects, prepares: %v, want %v", what, atWire, commands, got, want)
+			}
+		}
+		measure("acquire", 1, [5]int64{1, 1, 0, 0, 0}, func() { owner, _ = take(t, d, "k", time.Minute) })
+		measure("renew", 1, [5]int64{1, 0, 0, 0, 0}, func() { renewed(t, d, dibsdriver.Renewed, "k", owner, time.Minute) })
+		measure("busy", 2, [5]int64{2, 1, 0, 1, 0}, func() { refusedBy(t, d, "k") })
+		measure("busy again", 1, [5]int64{1, 0, 0, 1, 0}, func() { refusedBy(t, d, "k") })
+		measure("release", 1, [5]int64{1, 0, 1, 0, 0}, func() { release(t, d, "k", owner) })
+		measure("acquire a new key", 1, [5]int64{1, 1, 0, 0, 0}, func() { take(t, d, "new", time.Minute) })
+	})
+}
+
+// TestFact2_50_B41_NoDeadlock: 50 callers on one key, and on new ones, for a while: no error reaches anybody, and no row is ever deleted.
+func TestFact2_50_B41_NoDeadlock(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bed) {
+		db := b.pool(t, "")
+		db.SetMaxOpenConns(60)
+		db.SetMaxIdleConns(60)
+		d := drive(t, db)
+		take(t, d, "warm", time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		had := 0
+		for i := range 50 {
+			wg.Go(func() {
+				for n := 0; ctx.Err() == nil; n++ {
+					key := "one"
+					if n%4 == 3 {
+						key = fmt.Sprint("new", n/4, "-", i%5)
+					}
+					d.busy.forget(key)
+					p := params(key, time.Second)
+					r, err := d.Acquire(within(t), p)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if !r.Acquired {
+						continue
+					}
+					mu.Lock()
+					had++
+					mu.Unlock()
+					release(t, d, key, p.Owner)
+				}
+			})
+		}
+		wg.Wait()
+		if rows := b.number(t, "SELECT COUNT(*) FROM dibs_leases WHERE lock_key = 'one'"); had < 100 || rows != 1 {
+			t.Errorf("taken %d times; %d rows", had, rows)
+		}
+	})
+}
