@@ -84,3 +84,64 @@ func TestHangingRequestsAreBoundedAndDelayNobodyForLong(t *testing.T) {
 		h.done(t)
 	})
 }
+
+func TestAShortLeaseBesideALongOneIsNotSleptOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		h.take(t, Terms{Key: "long", Owner: "o", TTL: time.Hour, Margin: time.Second})
+		synctest.Wait() // the keeper sleeps
+		start := time.Now()
+		_, ho := h.take(t, Terms{Key: "short", Owner: "o", TTL: 600 * time.Millisecond, Margin: 60 * time.Millisecond})
+		sleepTo(start, 5*time.Second)
+		if ho.seen().ended != nil || ho.seen().renewed[0] != 200*time.Millisecond {
+			t.Errorf("renewed at %v, ended %v", ho.seen().renewed[:1], ho.seen().ended)
+		}
+		h.done(t)
+	})
+}
+
+func TestALeaseStoppedInFlightLeavesTheRestOfItsBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		start := time.Now()
+		var leases []*Lease
+		var holders []*holder
+		for i := range 5 {
+			l, ho := h.take(t, terms(fmt.Sprint("k", i)))
+			leases, holders = append(leases, l), append(holders, ho)
+		}
+		h.driver.OnRenew(func(ctx context.Context, l []dibsdriver.Renewal) ([]dibsdriver.RenewAnswer, error) {
+			a, err := h.store.Renew(ctx, l)
+			time.Sleep(time.Second)
+			return a, err
+		})
+		sleepTo(start, 3500*time.Millisecond)
+		leases[0].Stop()
+		leases[2].Stop()
+		sleepTo(start, 4*time.Second)
+		for i, ho := range holders {
+			if stopped := i == 0 || i == 2; len(ho.seen().renewed) == 1 == stopped {
+				t.Errorf("lease %d: renewed at %v", i, ho.seen().renewed)
+			}
+		}
+		h.done(t)
+	})
+}
+
+func TestTheGoroutineEndsWithTheLastLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		l, _ := h.take(t, terms("k"))
+		synctest.Wait()
+		start := time.Now()
+		l.Stop()
+		h.Group.Wait(context.Background())
+		if took := time.Since(start); took != 0 {
+			t.Errorf("it lived on for %s", took)
+		}
+		if err := l.Err(); err != nil {
+			t.Errorf("a lease that was stopped in good order: %v", err)
+		}
+		h.done(t)
+	})
+}

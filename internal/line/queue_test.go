@@ -2,6 +2,7 @@ package line
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,4 +156,56 @@ func TestADeadWaiterDelaysByTheGraceAtMost(t *testing.T) {
 		}
 		h.done(t)
 	})
+}
+
+// liar wakes waiters all the time, and counts how often it is asked.
+type liar struct {
+	*dibsmem.Store
+	asks atomic.Int64
+}
+
+func (l *liar) Acquire(ctx context.Context, p dibsdriver.AcquireParams) (dibsdriver.AcquireResult, error) {
+	l.asks.Add(1)
+	return l.Store.Acquire(ctx, p)
+}
+
+func (*liar) Wait(context.Context, dibsdriver.WaitParams) error { return nil }
+
+func TestFalseAlarmsAreNotHammered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &liar{Store: dibsmem.New()}
+		h := &house{Lines: linesOn(l), store: l.Store}
+		h.other(t, time.Hour)
+		h.Join(t.Context(), "k", terms, 10*time.Second)
+		if n := l.asks.Load(); n > 1100 { // 20 ms at the longest, spread down to half of it
+			t.Errorf("%d requests in 10 s", n)
+		}
+		h.done(t)
+	})
+}
+
+func TestAPlaceThatALateRequestAskedForIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := dibsmem.New()
+		slow := &slowStore{Store: store}
+		h := &house{Lines: linesOn(slow), store: store}
+		h.other(t, time.Hour)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		h.Join(ctx, "k", terms, Forever) // leaves while its request is under way, which then finds the key busy
+		h.Group.Wait(t.Context())
+		r, err := store.Acquire(t.Context(), dibsdriver.AcquireParams{Key: "k", Owner: "probe", TTL: time.Minute})
+		if err != nil || r.Contended {
+			t.Errorf("a place is left in the queue: %+v, %v", r, err)
+		}
+		h.done(t)
+	})
+}
+
+// slowStore is two seconds away.
+type slowStore struct{ *dibsmem.Store }
+
+func (s *slowStore) Acquire(ctx context.Context, p dibsdriver.AcquireParams) (dibsdriver.AcquireResult, error) {
+	time.Sleep(2 * time.Second)
+	return s.Store.Acquire(context.WithoutCancel(ctx), p)
 }
