@@ -131,3 +131,25 @@ func TestBehindAHolderOfThisProcessAnOutageIsWaitedOut(t *testing.T) {
 		h.done(t)
 	})
 }
+
+func TestAnAttemptBehindALineTellsWhatTheLineKnows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(dibsmem.New())
+		h.Limits.PollMin, h.Limits.PollMax = 10*time.Second, 10*time.Second
+		h.other(t, time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
+		go h.Join(ctx, "k", terms, Forever)
+		time.Sleep(5 * time.Second) // the store's answer is as old
+		_, err := h.Join(t.Context(), "k", terms, 0)
+		if b := busy(t, err); b.Left != 55*time.Second {
+			t.Errorf("left %s", b.Left)
+		}
+		h.store.Fail(errors.New("down"))
+		time.Sleep(20 * time.Second) // asked again meanwhile, in vain
+		if _, err = h.Join(t.Context(), "k", terms, 0); !errors.Is(err, dibsdriver.ErrUnavailable) {
+			t.Error(err)
+		}
+		cancel()
+		h.done(t)
+	})
+}
