@@ -157,3 +157,13 @@ func TestStoreFilesAndURLsThatAreWrong(t *testing.T) {
 		t.Error("a command was run")
 	}
 }
+
+func TestAnEmptyStoreFlagIsNoLocalLock(t *testing.T) {
+	b := newBed(t)
+	for _, flag := range []string{"--store", "--store-file"} {
+		status, _, stderr := b.run("run", flag, "", "k", "--", "touch", "marker")
+		if status != 64 || !strings.Contains(stderr, flag+" is empty") || b.exists("marker") {
+			t.Errorf("%s: status %d, %s", flag, status, stderr)
+		}
+	}
+}

@@ -19,9 +19,11 @@ import (
 type storeFlags struct {
 	url, file    string
 	local, quiet bool
+	set          *pflag.FlagSet
 }
 
 func (f *storeFlags) add(fs *pflag.FlagSet) {
+	f.set = fs
 	fs.StringVar(&f.url, "store", "", "the store's `URL` (default: DIBS_STORE, else --store-file, else "+storeurl.SystemFile()+", else a file of this user on this machine)")
 	fs.StringVar(&f.file, "store-file", "", "a `FILE` that holds the store's URL, which keeps passwords out of ps")
 	fs.BoolVar(&f.local, "local", false, "be silent about a lock that holds on this machine and for this user only")
@@ -30,6 +32,12 @@ func (f *storeFlags) add(fs *pflag.FlagSet) {
 
 // find names the store, and gives the notices that are due.
 func (f *storeFlags) find() (*storeurl.Store, error) {
+	for _, name := range []string{"store", "store-file"} {
+		// A script's --store "$UNSET" must not turn a lock of the cluster into a private one.
+		if flag := f.set.Lookup(name); flag.Changed && flag.Value.String() == "" {
+			return nil, exit.Errorf(exit.Usage, "--%s is empty: give it a value, or leave it out (is a variable of your script not set?)", name)
+		}
+	}
 	s, unread, err := storeurl.Find(storeurl.Flags{URL: f.url, File: f.file})
 	if err != nil {
 		return nil, err
