@@ -40,7 +40,8 @@ func (l *Lock) Token() int64 {
 }
 
 // Err returns nil while the lock can be trusted without asking the store. After that it says why not: [ErrReleased], [ErrLost],
-// [ErrMaxHold]; or, for a moment after the machine slept, [ErrUnavailable], until the store has confirmed the lease.
+// [ErrMaxHold]; [ErrClosed] if [Locker.Shutdown] gave up waiting for it; or, for a moment after the machine slept,
+// [ErrUnavailable], until the store has confirmed the lease.
 func (l *Lock) Err() error {
 	if l.over() {
 		return ErrReleased
@@ -79,6 +80,7 @@ func (l *Lock) Verify(ctx context.Context) error {
 //   - nil: the key is free, or, where there is a min hold, will be at its end.
 //   - [ErrLost] or [ErrMaxHold]: the lock had ended before; the work may have run beside another's.
 //   - [ErrUnavailable]: the store did not confirm. Releasing goes on in the background, and the lease lapses at its TTL.
+//   - [ErrClosed]: [Locker.Shutdown] gave up waiting for it, and the lease is left to lapse.
 //   - [ErrReleased]: it was released before.
 //
 // The usual way to call it is:
