@@ -46,25 +46,33 @@ func (l *Locker) acquire(ctx context.Context, key string, o options) (*Lock, con
 		return s.enterAgain(ctx, key, o)
 	}
 
-	terms := line.Terms{TTL: o.ttl, Margin: l.cfg.margin(o.ttl), MinHold: o.minHold, Note: o.note}
+	l.countRequest(full)
+	terms := l.lineTerms(o)
 	wait := line.Forever
 	if o.waits {
 		wait = o.maxWait
 	}
 	began := time.Now()
-	grant, err := l.lines.Join(ctx, full, terms, wait)
-	if err != nil {
-		err = l.refusal(key, err)
-		if wait != 0 {
-			l.tell(l.cfg.Events.Waited, Event{Key: key, For: time.Since(began), Err: err})
+	var s *section
+	for s == nil {
+		left := wait
+		if wait > 0 {
+			left = max(time.Nanosecond, wait-time.Since(began)) // 0 would be a single attempt
 		}
-		return nil, nil, err
+		grant, err := l.lines.Join(ctx, full, terms, left)
+		if err != nil {
+			err = l.refusal(key, err)
+			if wait != 0 {
+				l.tell(l.cfg.Events.Waited, Event{Key: key, For: time.Since(began), Err: err})
+			}
+			return nil, nil, err
+		}
+		s, err = l.begin(ctx, key, full, o, terms, grant)
+		if err != nil {
+			return nil, nil, err
+		}
 	}
-	s, err := l.begin(ctx, key, full, o, terms, grant)
-	if err != nil {
-		return nil, nil, err
-	}
-	ev := Event{Key: key, Token: grant.Token, For: time.Since(began)}
+	ev := Event{Key: key, Token: s.token, For: time.Since(began)}
 	if wait != 0 {
 		l.tell(l.cfg.Events.Waited, ev)
 	}
@@ -73,28 +81,42 @@ func (l *Locker) acquire(ctx context.Context, key string, o options) (*Lock, con
 	return lock, context.WithValue(s.ctx, heldKey{}, &held{lock: lock, outer: heldIn(ctx)}), nil
 }
 
-// begin starts the critical section of an acquired lease.
+func (l *Locker) lineTerms(o options) line.Terms {
+	return line.Terms{TTL: o.ttl, Margin: l.cfg.margin(o.ttl), MinHold: o.minHold, Note: o.note}
+}
+
+// begin starts the critical section of an acquired lease. It returns nil if the lease was handed on to us and has ended on the way.
 func (l *Locker) begin(ctx context.Context, key, full string, o options, terms line.Terms, g line.Grant) (*section, error) {
-	s := &section{engine: l.engine, key: key, full: full, owner: g.Owner, token: g.Token, began: time.Now(), minHold: o.minHold, count: 1, life: g.Life}
+	s := &section{engine: l.engine, key: key, full: full, owner: g.Owner, token: g.Token, began: time.Now(), terms: terms, count: 1, life: g.Life}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	if !l.enter(s) {
+		if g.Lease != nil {
+			g.Lease.Stop()
+		}
 		s.giveBack()
 		s.cancel(ErrClosed)
 		return nil, ErrClosed
 	}
-	kept := keeper.Terms{
-		Key: full, Owner: g.Owner, TTL: terms.TTL, Margin: terms.Margin,
-		MaxHold: o.maxHold, HoldAlarm: max(0, l.cfg.HoldAlarm),
+	alarm := max(0, l.cfg.HoldAlarm)
+	if s.lease = g.Lease; s.lease != nil {
+		if !s.lease.Attach(s, o.maxHold, alarm) {
+			l.exit(s)
+			s.giveBack()
+			s.cancel(ErrLost)
+			return nil, nil
+		}
+	} else {
+		kept := keeper.Terms{Key: full, Owner: g.Owner, TTL: terms.TTL, Margin: terms.Margin, MaxHold: o.maxHold, HoldAlarm: alarm}
+		lease, ok := l.keeper.Add(kept, s, g.Started, g.Life)
+		if !ok { // this process was held up between the answer and now
+			l.exit(s)
+			s.giveBack()
+			s.cancel(ErrLost)
+			return nil, fmt.Errorf("%w: the answer of %s came too late to be trusted; the lease was given back", ErrUnavailable, l.limits.Store)
+		}
+		s.lease = lease
 	}
-	lease, ok := l.keeper.Add(kept, s, g.Started, g.Life)
-	if !ok { // this process was held up between the answer and now
-		l.exit(s)
-		s.giveBack()
-		s.cancel(ErrLost)
-		return nil, fmt.Errorf("%w: the answer of %s came too late to be trusted; the lease was given back", ErrUnavailable, l.limits.Store)
-	}
-	s.lease = lease
-	l.lines.Held(full, g.Owner, lease.Remaining, dibsdriver.Record{
+	l.lines.Held(full, g.Owner, s.lease, dibsdriver.Record{
 		Key: full, Holder: l.cfg.Name, Note: o.note, Token: g.Token, Since: s.began.UTC(),
 	})
 	return s, nil

@@ -15,6 +15,8 @@ type Event struct {
 	For time.Duration
 	// Err is the reason, where there is one.
 	Err error
+	// Advice says what is the matter and what helps, for LoadAdvice.
+	Advice string
 }
 
 // Events are told what happens in a [Locker]. Each may be nil. They are called one after another, in the order in which
@@ -35,6 +37,9 @@ type Events struct {
 	MaxHold func(Event)
 	// HoldAlarm: the hold has lasted longer than its alarm, or than a doubling of that.
 	HoldAlarm func(Event)
+	// LoadAdvice: a key was asked for more than 1,000 times a second, or more than 50 wait for it in this process. At most once a minute for each
+	// key; it is logged as well.
+	LoadAdvice func(Event)
 	// Released: the lock was released; Err if the store could not be told at once.
 	Released func(Event)
 }

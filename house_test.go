@@ -54,6 +54,7 @@ func open(t *testing.T, store *dibsmem.Store, cfg dibs.Config) *house {
 	cfg.Events = dibs.Events{
 		Acquired: hook("acquired"), Waited: hook("waited"), Renewed: hook("renewed"), RenewalRefused: hook("refused"),
 		Lost: hook("lost"), MaxHold: hook("max hold"), HoldAlarm: hook("hold alarm"), Released: hook("released"),
+		LoadAdvice: hook("load advice"),
 	}
 	l, err := dibs.New(h.driver, &cfg)
 	if err != nil {

@@ -19,7 +19,9 @@ type Lock struct {
 	released atomic.Bool
 }
 
-func (l *Lock) over() bool { return l == nil || l.section == nil || l.released.Load() }
+func (l *Lock) over() bool {
+	return l == nil || l.section == nil || l.released.Load() || l.section.byCommit()
+}
 
 // Key is the key as the caller gave it.
 func (l *Lock) Key() string {
@@ -75,9 +77,10 @@ func (l *Lock) Verify(ctx context.Context) error {
 }
 
 // Release gives the lock back. It needs no context, since a lock has to be released just when a context has ended, and returns within
-// [Config].RequestTimeout. Renewal stops at once, whatever it returns:
+// [Config].RequestTimeout, or twice that if the commit of a fenced transaction is under way, for which it waits. Renewal stops, whatever
+// it returns:
 //
-//   - nil: the key is free, or, where there is a min hold, will be at its end.
+//   - nil: the key is free, or, where there is a min hold, will be at its end. So too if a fenced transaction has released the lock by its commit.
 //   - [ErrLost] or [ErrMaxHold]: the lock had ended before; the work may have run beside another's.
 //   - [ErrUnavailable]: the store did not confirm. Releasing goes on in the background, and the lease lapses at its TTL.
 //   - [ErrClosed]: [Locker.Shutdown] gave up waiting for it, and the lease is left to lapse.

@@ -11,6 +11,7 @@ import (
 	"github.com/dibs-go/dibs/internal/call"
 	"github.com/dibs-go/dibs/internal/keeper"
 	"github.com/dibs-go/dibs/internal/line"
+	"github.com/dibs-go/dibs/internal/load"
 	"github.com/dibs-go/dibs/internal/outbox"
 	"github.com/dibs-go/dibs/internal/seen"
 	"github.com/dibs-go/dibs/internal/settle"
@@ -35,6 +36,7 @@ type engine struct {
 	settler *settle.Settler
 	keeper  *keeper.Keeper
 	lines   *line.Lines
+	load    load.Meter
 
 	// background ends with the Locker, never with a caller's context.
 	background context.Context
@@ -80,6 +82,7 @@ func New(d dibsdriver.Driver, cfg *Config) (*Locker, error) {
 	e.lines = &line.Lines{
 		Driver: d, Limits: limits, Group: group, Settler: e.settler, Seen: e.seen,
 		Timeout: settled.RequestTimeout, Holder: settled.Name,
+		Grew: e.countWaiters,
 	}
 	return &Locker{engine: e, defaults: options{ttl: settled.TTL, maxHold: settled.MaxHold}}, nil
 }

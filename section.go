@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-go/dibs/internal/keeper"
+	"github.com/dibs-go/dibs/internal/line"
 	"github.com/dibs-go/dibs/internal/settle"
 )
 
@@ -18,15 +19,16 @@ type section struct {
 	owner     string
 	token     int64
 	began     time.Time
-	minHold   time.Duration
+	terms     line.Terms
 	life      time.Duration
 	lease     *keeper.Lease
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	mu    sync.Mutex
-	count int // how often it is held: 1, and 1 more for each re-entry
+	mu     sync.Mutex
+	count  int // how often it is held: 1, and 1 more for each re-entry
+	fenced     // see fenced.go
 }
 
 // lives reports whether the section goes on: it was not released, and its lease has not ended.
@@ -59,6 +61,10 @@ func (s *section) enterAgain(ctx context.Context, key string, o options) (*Lock,
 // leave is one release. The last is the real one.
 func (s *section) leave() error {
 	s.mu.Lock()
+	if s.count == 0 { // a commit has released it
+		s.mu.Unlock()
+		return nil
+	}
 	s.count--
 	last := s.count == 0
 	s.mu.Unlock()
@@ -69,6 +75,11 @@ func (s *section) leave() error {
 		return nil
 	}
 
+	s.awaitCommits()
+	if s.mayHandOff() && s.lines.HandOn(s.full, s.owner, s.terms, func() { s.cancel(ErrReleased) }) {
+		s.left(nil)
+		return nil
+	}
 	// Renewal stops here, whatever becomes of the request.
 	cause, told := s.lease.Stop()
 	if cause != nil && !told {
@@ -76,7 +87,9 @@ func (s *section) leave() error {
 	}
 	s.cancel(ErrReleased) // if nothing else was the cause
 	var err error
-	if cause != nil {
+	if s.byCommit() {
+		// There is nothing left to release.
+	} else if cause != nil {
 		// What the store may still have of us would only keep others waiting: the work is over.
 		s.giveBack()
 		err = cause
@@ -86,10 +99,16 @@ func (s *section) leave() error {
 	} else if err != nil {
 		err = fmt.Errorf("%w: when it was released, the lease of %q on %s was not ours any more", ErrLost, s.key, s.limits.Store)
 	}
+	err = s.excuse(err)
 	s.lines.Ended(s.full, s.owner)
+	s.left(err)
+	return err
+}
+
+// left is the end of the section.
+func (s *section) left(err error) {
 	s.tell(s.cfg.Events.Released, Event{Key: s.key, Token: s.token, For: time.Since(s.began), Err: err})
 	s.exit(s)
-	return err
 }
 
 // bound is how long at most the lease can still stand in the store after the last renewal.
@@ -97,8 +116,8 @@ func (s *section) bound() time.Duration { return s.life + s.cfg.RequestTimeout }
 
 func (s *section) release() settle.Release {
 	r := settle.Release{Key: s.full, Owner: s.owner, Life: s.bound()}
-	if s.minHold > 0 {
-		r.KeepUntil = s.began.Add(s.minHold)
+	if s.terms.MinHold > 0 {
+		r.KeepUntil = s.began.Add(s.terms.MinHold)
 	}
 	return r
 }
@@ -121,10 +140,15 @@ func (s *section) LeaseEnded(cause error) {
 	case errors.Is(cause, ErrMaxHold):
 		s.alarm("dibs: max hold exceeded: the work is told to end, its lease lapses", s, "held", ev.For)
 		s.tell(s.cfg.Events.MaxHold, ev)
-	case errors.Is(cause, ErrLost):
-		s.alarm("dibs: lock lost under its work", s, "held", ev.For, "error", cause)
-		s.tell(s.cfg.Events.Lost, ev)
+	case errors.Is(cause, ErrLost) && !s.holdBack(cause):
+		s.tellLost(cause)
 	}
+}
+
+func (s *section) tellLost(cause error) {
+	ev := Event{Key: s.key, Token: s.token, For: time.Since(s.began), Err: cause}
+	s.alarm("dibs: lock lost under its work", s, "held", ev.For, "error", cause)
+	s.tell(s.cfg.Events.Lost, ev)
 }
 
 // LeaseRenewed implements keeper.Holder.

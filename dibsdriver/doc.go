@@ -36,7 +36,7 @@
 //
 // # Waiting
 //
-// A waiter polls by calling Acquire again, each time with a new owner. Two optional interfaces make that
-// cheaper and fairer: [Waker], which tells the engine when to ask again, and [Queuer], a line between processes that
-// is kept in the store. Correctness rests on neither.
+// A waiter polls by calling Acquire again, each time with a new owner. Optional interfaces make that
+// cheaper and fairer: [Waker], which tells the engine when to ask again, [Leaver], for what the store keeps for a waiter, and
+// [Contender], which lets a process know that others wait while it hands a lease on among its own. Correctness rests on none of them.
 package dibsdriver

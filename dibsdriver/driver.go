@@ -85,7 +85,7 @@ type AcquireParams struct {
 	// Holder and Note are shown to others, who and what for.
 	Holder, Note string
 	// Waiter names the line that this process keeps for the key, if its head will ask again when the key is busy; empty for a
-	// single attempt, which passes by the store's queue. Only drivers that are a Queuer use it.
+	// single attempt, which passes by the others that wait. Drivers that are a [Waker] or a [Leaver] use it.
 	Waiter string
 }
 
@@ -164,28 +164,39 @@ type Limits struct {
 	PollMin, PollMax time.Duration
 	// RenewBatch is the largest number of leases in one Renew; 0 means no limit.
 	RenewBatch int
+	// Queues tells that the store keeps a line between processes by the questions themselves: an Acquire with a Waiter that finds the key busy keeps
+	// a place for it, a free key goes to the first place only, and success gives the place up in the same move. A place lasts until
+	// [Leaver].Leave, or until its waiter has not asked again for a time that the store chooses between QueueAsk and QueueGrace.
+	Queues bool
 }
 
 // Waker is a driver that can tell when a busy key may be free.
 type Waker interface {
 	// Wait returns nil when the key may have become free for this waiter, and an error when ctx ends or the store cannot tell
 	// (the engine then polls). Too early is harmless. It must not miss a release that came after the Acquire that
-	// answered busy: it looks once more after it has subscribed. The engine bounds each wait.
+	// answered busy: it looks once more after it has subscribed. The engine bounds each wait somewhat below QueueGrace, and goes on asking, by Acquire, while it
+	// lasts.
 	Wait(ctx context.Context, p WaitParams) error
 }
 
-// WaitParams are the arguments of [Waker.Wait] and [Queuer.Leave].
+// WaitParams are the arguments of [Waker].Wait and [Leaver].Leave.
 type WaitParams struct {
 	Key string
 	// Waiter is the same as in AcquireParams.
 	Waiter string
 }
 
-// Queuer is a driver that keeps a line between processes in the store: an Acquire with a Waiter that finds the key
-// busy keeps a place for it, a free key goes to the first place only, and success gives the place up in the same move. A place
-// lasts until Leave, or until its waiter has not asked again for a time that the store chooses between
-// QueueAsk and QueueGrace.
-type Queuer interface {
-	// Leave gives a waiter's place up. Nothing there: nil.
+// Leaver is a driver that keeps something in the store for a waiter that it told "busy", or that waits: a place in a line, or a turn.
+type Leaver interface {
+	// Leave gives it up. Nothing there: nil.
 	Leave(ctx context.Context, p WaitParams) error
+}
+
+// Contender is a driver that can tell whether others wait for a key that this process holds. The engine asks it while it hands a
+// lease on within the process: as long as nobody else waits, it may go on. Of a driver that is none, the engine assumes that
+// somebody may be waiting.
+type Contender interface {
+	// Contended tells whether another process may be waiting for the key. After true the engine releases the key soon. A driver may pass
+	// the turn to the next in line with it.
+	Contended(ctx context.Context, key string) (bool, error)
 }

@@ -1,6 +1,10 @@
 package dibsdriver
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
 
 var (
 	// ErrUnavailable: the store did not answer, or answered that it cannot serve; what became of the request depends on its [Fate].
@@ -42,14 +46,15 @@ func (e *fateError) Error() string { return e.err.Error() }
 func (e *fateError) Unwrap() error { return e.err }
 
 // NotApplied marks err: the request had no effect and will have none. Nil stays nil.
-func NotApplied(err error) error { return withFate(err, FateNotApplied) }
+func NotApplied(err error) error { return WithFate(err, FateNotApplied) }
 
 // Settled marks err: the request had its effect or had none, and will have no other. Nil stays nil.
-func Settled(err error) error { return withFate(err, FateSettled) }
+func Settled(err error) error { return WithFate(err, FateSettled) }
 
-func withFate(err error, fate Fate) error {
-	if err == nil {
-		return nil
+// WithFate marks err with a fate. FateUnknown, which is that of an error without a mark, changes nothing; nil stays nil.
+func WithFate(err error, fate Fate) error {
+	if err == nil || fate == FateUnknown {
+		return err
 	}
 	return &fateError{fate: fate, err: err}
 }
@@ -60,4 +65,28 @@ func FateOf(err error) Fate {
 		return e.fate
 	}
 	return FateUnknown
+}
+
+type namedError struct {
+	text string
+	is   []error
+}
+
+func (e *namedError) Error() string   { return e.text }
+func (e *namedError) Unwrap() []error { return e.is }
+
+// Named returns an error that reads as err does, and matches names as well as err with errors.Is and errors.As: people read a sentence, programs look for
+// a name.
+func Named(err error, names ...error) error {
+	return &namedError{text: err.Error(), is: append(names[:len(names):len(names)], err)}
+}
+
+// Failed is the error of a request to a store, for callers: on which store, while doing what, what happened and what to do next, and the cause, unless
+// what says it already. It matches names and the cause.
+func Failed(store, doing, what string, cause error, names ...error) error {
+	text := fmt.Sprintf("dibs: %s: %s: %s", store, doing, what)
+	if c := cause.Error(); !strings.Contains(what, c) {
+		text += ": " + c
+	}
+	return &namedError{text: text, is: append(names[:len(names):len(names)], cause)}
 }

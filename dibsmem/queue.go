@@ -47,7 +47,7 @@ func (r *row) leave(waiter string) {
 	r.line = slices.DeleteFunc(r.line, func(p *place) bool { return p.waiter == waiter })
 }
 
-// Leave implements [dibsdriver.Queuer].
+// Leave implements [dibsdriver.Leaver].
 func (s *Store) Leave(ctx context.Context, p dibsdriver.WaitParams) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -82,4 +82,14 @@ func (s *Store) Wait(ctx context.Context, p dibsdriver.WaitParams) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// Contended implements [dibsdriver.Contender].
+func (s *Store) Contended(ctx context.Context, key string) (bool, error) {
+	if err := s.enter(ctx); err != nil {
+		return false, err
+	}
+	defer s.mu.Unlock()
+	r := s.keys[key]
+	return r != nil && len(r.alive(s.now())) > 0, nil
 }

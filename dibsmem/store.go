@@ -41,9 +41,10 @@ type place struct {
 const retention = time.Minute
 
 var (
-	_ dibsdriver.Driver = (*Store)(nil)
-	_ dibsdriver.Waker  = (*Store)(nil)
-	_ dibsdriver.Queuer = (*Store)(nil)
+	_ dibsdriver.Driver    = (*Store)(nil)
+	_ dibsdriver.Waker     = (*Store)(nil)
+	_ dibsdriver.Leaver    = (*Store)(nil)
+	_ dibsdriver.Contender = (*Store)(nil)
 )
 
 // New returns an empty store.
@@ -111,7 +112,7 @@ func (s *Store) Ping(ctx context.Context) error {
 // Limits implements [dibsdriver.Driver].
 func (s *Store) Limits() (dibsdriver.Limits, error) {
 	return dibsdriver.Limits{
-		Store: "memory", MinTTL: 50 * time.Millisecond, PollMin: time.Millisecond, PollMax: 20 * time.Millisecond,
+		Store: "memory", MinTTL: 50 * time.Millisecond, PollMin: time.Millisecond, PollMax: 20 * time.Millisecond, Queues: true,
 	}, nil
 }
 

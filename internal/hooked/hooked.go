@@ -9,7 +9,7 @@ import (
 	"github.com/dibs-go/dibs/dibsdriver"
 )
 
-// Driver calls its hooks, where they are set, instead of the driver that it wraps. It hides optional interfaces: waiters poll.
+// Driver calls its hooks, where they are set, instead of the driver that it wraps. It hides the interfaces for waiters, which poll.
 type Driver struct {
 	dibsdriver.Driver
 
@@ -92,6 +92,15 @@ func (d *Driver) Release(ctx context.Context, p dibsdriver.ReleaseParams) error 
 		return f(ctx, p)
 	}
 	return d.Driver.Release(ctx, p)
+}
+
+// Contended implements dibsdriver.Contender as the wrapped driver does.
+func (d *Driver) Contended(ctx context.Context, key string) (bool, error) {
+	c, ok := d.Driver.(dibsdriver.Contender)
+	if !ok {
+		return true, nil
+	}
+	return c.Contended(ctx, key)
 }
 
 // Counts returns how often each move was asked for.

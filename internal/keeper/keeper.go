@@ -47,6 +47,7 @@ type Keeper struct {
 	running bool
 	calls   int
 	kick    chan struct{}
+	wakesAt time.Time // when the goroutine looks again by itself
 	clocks  clocks
 }
 
@@ -61,19 +62,14 @@ func (k *Keeper) Add(t Terms, h Holder, start time.Time, life time.Duration) (*L
 	if l.expired(now) != nil {
 		return nil, false
 	}
-	if t.MaxHold > 0 {
-		l.maxAt = now.Add(t.MaxHold)
-	}
-	if t.HoldAlarm > 0 {
-		l.alarmAt = now.Add(t.HoldAlarm)
-	}
+	l.holdFrom(now, t.MaxHold, t.HoldAlarm)
 	heap.Push(&k.queue, l)
 	if !k.running {
-		k.running = true
+		k.running, k.wakesAt = true, now
 		k.kick = make(chan struct{}, 1)
 		k.Group.Go(k.run)
-	} else if k.queue[0] == l {
-		k.wake()
+	} else {
+		k.wakeFor(l)
 	}
 	return l, true
 }
@@ -164,6 +160,13 @@ func (k *Keeper) remove(l *Lease) {
 	}
 }
 
+// wakeFor wakes the goroutine if it would sleep too long for this lease.
+func (k *Keeper) wakeFor(l *Lease) {
+	if l.next().Before(k.wakesAt) {
+		k.wake()
+	}
+}
+
 func (k *Keeper) wake() {
 	select {
 	case k.kick <- struct{}{}:
@@ -220,6 +223,7 @@ func (k *Keeper) turn() (next time.Time, ok bool) {
 		return time.Time{}, false
 	}
 	next = k.queue[0].next()
+	k.wakesAt = next
 	k.mu.Unlock()
 	notify(tell)
 	return next, true
@@ -247,7 +251,8 @@ func (k *Keeper) attend(l *Lease, now time.Time) func() {
 		for !now.Before(l.alarmAt) {
 			l.alarmAt = l.since.Add(2 * l.alarmAt.Sub(l.since))
 		}
-		return func() { l.holder.HoldAlarm(held) }
+		holder := l.holder // the lease may be another's when it is told
+		return func() { holder.HoldAlarm(held) }
 	}
 	return nil
 }

@@ -33,14 +33,18 @@ func (k *Keeper) batch(now time.Time) []*Lease {
 func (k *Keeper) send(leases []*Lease, now time.Time) *request {
 	r := &request{leases: leases, done: make(chan struct{})}
 	renewals := make([]dibsdriver.Renewal, len(leases))
+	// An answer that comes when none of these leases can be trusted any more is of no use, and waiting for it would take the place, and the
+	// connection, of a request that can be answered.
+	var window time.Duration
 	for i, l := range leases {
 		renewals[i] = dibsdriver.Renewal{Key: l.terms.Key, Owner: l.terms.Owner, TTL: l.terms.TTL}
 		l.renewAt = now.Add(l.terms.patience())
+		window = max(window, l.terms.TTL-l.terms.Margin)
 	}
 	k.queue.fix()
 	k.calls++
 	r.skew = k.clocks.skew(now, k.Wall)
-	c := call.Start(k.Group, k.Timeout, func(ctx context.Context) ([]dibsdriver.RenewAnswer, error) {
+	c := call.Start(k.Group, min(k.Timeout, window), func(ctx context.Context) ([]dibsdriver.RenewAnswer, error) {
 		return k.Driver.Renew(ctx, renewals)
 	})
 	k.Group.Go(func(context.Context) {

@@ -14,8 +14,9 @@ import (
 )
 
 // attempt asks the store once for the head of the line, and waits for the answer at most as long as a request may take. It
-// returns the grant; or the record of who has the key; or an error, and then, if the request is still under way, when it will have ended.
-func (l *line) attempt(t Terms, queue string) (*Grant, *dibsdriver.Record, <-chan struct{}, error) {
+// returns the grant, or none if somebody has the key, and the store's answer; or an error, and then, if the request is still under way, when it will have
+// ended.
+func (l *line) attempt(t Terms, queue string) (*Grant, *dibsdriver.AcquireResult, <-chan struct{}, error) {
 	ls := l.all
 	p := dibsdriver.AcquireParams{
 		Key: l.key, Owner: owner.New(), TTL: t.life(), Floor: ls.Seen.Floor(l.key),
@@ -40,7 +41,7 @@ func (l *line) attempt(t Terms, queue string) (*Grant, *dibsdriver.Record, <-cha
 		}
 		return nil, nil, nil, err
 	case !res.Acquired:
-		return nil, &res.Holder, nil, nil
+		return nil, &res, nil, nil
 	}
 	g := Grant{Owner: p.Owner, Token: res.Token, Started: c.Started, Life: p.TTL}
 	if res.TTL > 0 {
@@ -57,7 +58,7 @@ func (l *line) attempt(t Terms, queue string) (*Grant, *dibsdriver.Record, <-cha
 			dibsdriver.ErrUnavailable, ls.Limits.Store, res.Token, p.Floor)
 	}
 	ls.Seen.Note(l.key, res.Token)
-	return &g, nil, nil, nil
+	return &g, &res, nil, nil
 }
 
 // answer waits for the answer to a request: at most for limit, and no longer than somebody wants it. An answer may have been lost with
@@ -93,6 +94,9 @@ func (l *line) empty() bool {
 
 // giveBack releases a lease that nobody wants, in the background.
 func (l *line) giveBack(g Grant) {
+	if g.Lease != nil {
+		g.Lease.Stop()
+	}
 	l.all.Settler.InBackground(settle.Release{Key: l.key, Owner: g.Owner, Life: g.Life})
 }
 
@@ -103,20 +107,24 @@ func (l *line) giveNext(g Grant, t Terms) bool {
 	}
 	w := l.waiters[0]
 	l.waiters = slices.Delete(l.waiters, 0, 1)
-	l.held = &held{owner: g.Owner}
+	if l.held == nil {
+		l.held = &held{owner: g.Owner, token: g.Token, since: g.Started}
+	}
 	w.grant = &g
 	close(w.ready)
 	return true
 }
 
 // deliver hands a lease to the head of the line; the one it was asked for may have left since.
-func (l *line) deliver(g Grant, t Terms) {
+func (l *line) deliver(g Grant, t Terms, contended bool) {
 	l.all.mu.Lock()
 	defer l.all.mu.Unlock()
 	l.answered(nil)
 	if !l.giveNext(g, t) {
 		l.giveBack(g)
+		return
 	}
+	l.held.contended, l.held.askedAt = contended, g.Started
 }
 
 // refuse takes the answer "busy": a single attempt is over with it.

@@ -62,8 +62,12 @@ func (ls *Lines) Join(ctx context.Context, key string, terms Terms, wait time.Du
 	}
 	w.contacted, w.came = l.held != nil, l.asked
 	l.waiters = append(l.waiters, w)
+	n := len(l.waiters)
 	l.start()
 	ls.mu.Unlock()
+	if ls.Grew != nil {
+		ls.Grew(key, n)
+	}
 
 	var over <-chan time.Time
 	if wait > 0 {
@@ -138,11 +142,8 @@ func (l *line) reason(w *waiter, ctx context.Context) error {
 func (l *line) busyError() *BusyError {
 	switch {
 	case l.held != nil:
-		e := &BusyError{Holder: l.held.record}
-		if l.held.left != nil {
-			e.Left = l.held.left()
-			e.Holder.ExpiresIn = e.Left
-		}
+		e := &BusyError{Holder: l.held.record, Left: l.held.left()}
+		e.Holder.ExpiresIn = e.Left
 		return e
 	case l.busy != nil:
 		return &BusyError{Holder: *l.busy, Left: max(0, l.busy.ExpiresIn-time.Since(l.busyAt))}
@@ -154,10 +155,19 @@ func (l *line) busyError() *BusyError {
 // passOn gives a lease that its waiter does not want any more to the next in line, or back to the store. It is called with
 // the lock held.
 func (l *line) passOn(g Grant, terms Terms) {
-	l.held = nil
-	if time.Since(g.Started) >= terms.window()/2 || !l.giveNext(g, terms) {
-		l.giveBack(g)
+	if g.fresh(terms) && l.giveNext(g, terms) {
+		return
 	}
+	l.held = nil
+	l.giveBack(g)
 	l.wake()
 	l.drop()
+}
+
+// fresh tells whether enough of the lease is left for the next to have it.
+func (g *Grant) fresh(t Terms) bool {
+	if g.Lease != nil {
+		return g.Lease.Remaining() >= t.window()/2
+	}
+	return time.Since(g.Started) < t.window()/2
 }

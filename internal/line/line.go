@@ -12,6 +12,7 @@ import (
 
 	"github.com/dibs-go/dibs/dibsdriver"
 	"github.com/dibs-go/dibs/internal/call"
+	"github.com/dibs-go/dibs/internal/keeper"
 	"github.com/dibs-go/dibs/internal/seen"
 	"github.com/dibs-go/dibs/internal/settle"
 )
@@ -35,6 +36,8 @@ type Grant struct {
 	// Started is when the request was made that acquired the lease, Life what the store granted from then on.
 	Started time.Time
 	Life    time.Duration
+	// Lease is set if the grant was handed on by a section of this process: the keeper keeps it already, with no holder.
+	Lease *keeper.Lease
 }
 
 // Lines are the lines of all keys. The fields are set before its first use.
@@ -48,6 +51,8 @@ type Lines struct {
 	Timeout time.Duration
 	// Holder is how this process shows itself to others.
 	Holder string
+	// Grew is told how long a line is now that one more waits in it. Called outside of the lock; may be nil.
+	Grew func(key string, waiters int)
 
 	mu     sync.Mutex
 	closed error
@@ -77,9 +82,22 @@ type line struct {
 // held is a lease of this process.
 type held struct {
 	owner string
-	// left tells how long the lease can be trusted.
-	left   func() time.Duration
+	token int64 // of the section that has it
+	// lease is nil until the section has begun.
+	lease  *keeper.Lease
 	record dibsdriver.Record
+
+	since     time.Time // when it was acquired from the store
+	handed    int       // how often it was handed on
+	contended bool      // others were waiting for it
+	askedAt   time.Time // when the store was last asked whether others wait
+}
+
+func (h *held) left() time.Duration {
+	if h.lease == nil {
+		return 0
+	}
+	return h.lease.Remaining()
 }
 
 func (ls *Lines) line(key string) *line {
@@ -115,13 +133,12 @@ func (l *line) wakeIfEmpty() {
 	}
 }
 
-// Held tells the line that the lease which was granted is in use, so that waiters behind it need not ask the
-// store. left tells how long it can be trusted.
-func (ls *Lines) Held(key, owner string, left func() time.Duration, record dibsdriver.Record) {
+// Held tells the line that the lease which was granted is in use, so that waiters behind it need not ask the store.
+func (ls *Lines) Held(key, owner string, lease *keeper.Lease, record dibsdriver.Record) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if l, ok := ls.lines[key]; ok && l.held != nil && l.held.owner == owner {
-		l.held.left, l.held.record = left, record
+		l.held.lease, l.held.record = lease, record
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/dibs-go/dibs/dibsmem"
 	"github.com/dibs-go/dibs/internal/call"
 	"github.com/dibs-go/dibs/internal/hooked"
+	"github.com/dibs-go/dibs/internal/keeper"
 	"github.com/dibs-go/dibs/internal/seen"
 	"github.com/dibs-go/dibs/internal/settle"
 )
@@ -40,6 +41,30 @@ func linesOn(d dibsdriver.Driver) *Lines {
 }
 
 var terms = Terms{TTL: 30 * time.Second, Margin: time.Second}
+
+// unheard is a holder that nobody tells anything.
+type unheard struct{}
+
+func (unheard) LeaseEnded(error)        {}
+func (unheard) LeaseRenewed()           {}
+func (unheard) HoldAlarm(time.Duration) {}
+
+// keep begins a section with the grant, as the root package does.
+func (h *house) keep(t *testing.T, g Grant) *keeper.Lease {
+	t.Helper()
+	if g.Lease != nil {
+		if !g.Lease.Attach(unheard{}, 0, 0) {
+			t.Error("the lease that was handed on has ended")
+		}
+		return g.Lease
+	}
+	k := &keeper.Keeper{Driver: h.Driver, Group: h.Group, Timeout: h.Timeout}
+	lease, ok := k.Add(keeper.Terms{Key: "k", Owner: g.Owner, TTL: terms.TTL, Margin: terms.Margin}, unheard{}, g.Started, g.Life)
+	if !ok {
+		t.Fatal("the lease has ended")
+	}
+	return lease
+}
 
 // release gives a granted lease back, as a section does.
 func (h *house) release(key string, g Grant) {
@@ -223,15 +248,18 @@ func TestHeldShowsWhatTheLineWasTold(t *testing.T) {
 		if b := busy(t, err); b.Left != 0 {
 			t.Errorf("%+v", b)
 		}
-		h.Held("k", "somebody else", func() time.Duration { return 1 }, dibsdriver.Record{})
-		h.Held("k", g.Owner, func() time.Duration { return 7 * time.Second }, dibsdriver.Record{Token: g.Token, Note: "n"})
+		lease := h.keep(t, g)
+		h.Held("k", "somebody else", lease, dibsdriver.Record{Note: "not ours"})
+		h.Held("k", g.Owner, lease, dibsdriver.Record{Token: g.Token, Note: "n"})
+		time.Sleep(2 * time.Second)
 		_, err = h.Join(t.Context(), "k", terms, 0)
-		if b := busy(t, err); b.Left != 7*time.Second || b.Holder.Note != "n" || b.Holder.ExpiresIn != b.Left {
+		if b := busy(t, err); b.Left != terms.TTL-terms.Margin-2*time.Second || b.Holder.Note != "n" || b.Holder.ExpiresIn != b.Left {
 			t.Errorf("%+v", b)
 		}
 		h.Ended("k", "somebody else")
 		_, err = h.Join(t.Context(), "k", terms, 0)
 		busy(t, err)
+		lease.Stop()
 		h.release("k", g)
 		h.release("k", g) // twice is harmless
 		h.done(t)

@@ -27,9 +27,12 @@ const (
 // run is the goroutine of a line: it asks the store for the head, again and again, until nobody waits.
 func (l *line) run(ctx context.Context) {
 	queue := "" // the name of our place in the store's own queue, if it has one
-	defer func() { l.leaveQueue(queue, nil) }()
 	var outages backoff.Backoff
 	var wait wait
+	defer func() {
+		l.over(&wait)
+		l.leaveQueue(queue, nil)
+	}()
 	for {
 		do, head := l.look()
 		switch do {
@@ -37,7 +40,7 @@ func (l *line) run(ctx context.Context) {
 			return
 		case rest:
 			<-l.kick
-			wait.reset()
+			l.over(&wait)
 			continue
 		}
 		name := ""
@@ -47,8 +50,9 @@ func (l *line) run(ctx context.Context) {
 			}
 			name = queue
 		}
-		grant, busy, underWay, err := l.attempt(head.terms, name)
+		grant, answer, underWay, err := l.attempt(head.terms, name)
 		if underWay != nil {
+			l.over(&wait)
 			l.leaveQueue(queue, underWay)
 			queue = ""
 		}
@@ -58,15 +62,15 @@ func (l *line) run(ctx context.Context) {
 			l.pause(outages.Next(outageMin, outageMax))
 		case grant != nil:
 			outages.Reset()
-			wait.reset()
+			l.over(&wait)
 			if name != "" {
 				queue = "" // the store has given up our place
 			}
-			l.deliver(*grant, head.terms)
+			l.deliver(*grant, head.terms, answer.Contended)
 		default:
 			outages.Reset()
-			l.refuse(*busy)
-			l.await(ctx, queue, *busy, &wait)
+			l.refuse(answer.Holder)
+			l.await(ctx, queue, answer.Holder, &wait)
 		}
 	}
 }
@@ -96,13 +100,34 @@ func (l *line) look() (turn, *waiter) {
 // wait is a row of answers that were all "busy".
 type wait struct {
 	since  time.Time
+	waker  *waking         // nil if none is under way
 	woken  bool            // the last of them came upon a wake-up
 	alarms backoff.Backoff // of wake-ups that were wrong
 }
 
-func (w *wait) reset() { *w = wait{} }
+// over ends the row. A wait in the store that has come to a turn in the same moment gives it up.
+func (l *line) over(w *wait) {
+	if k := w.waker; k != nil {
+		k.cancel()
+		l.all.Group.Go(func(context.Context) {
+			if <-k.done; k.err == nil {
+				l.leaveQueue(k.queue, nil)
+			}
+		})
+	}
+	*w = wait{}
+}
 
-// await returns when it is time to ask again after "busy": when the store wakes us, or after a pause.
+// waking is a wait in the store.
+type waking struct {
+	queue  string
+	cancel context.CancelFunc
+	done   chan struct{} // closed when it has ended
+	err    error         // nil: the key may be free
+}
+
+// await returns when it is time to ask again after "busy": when the store wakes us, or after a pause. A wait in the store goes on while we ask, which we
+// do once a second at the least: to keep our place, and to hear of it when the store is away.
 func (l *line) await(ctx context.Context, queue string, busy dibsdriver.Record, w *wait) {
 	lim := l.all.Limits
 	if w.since.IsZero() {
@@ -112,11 +137,10 @@ func (l *line) await(ctx context.Context, queue string, busy dibsdriver.Record, 
 		w.woken = false
 		l.pause(w.alarms.Next(lim.PollMin, lim.PollMax))
 	}
-	waker, wakes := l.all.Driver.(dibsdriver.Waker)
-	wakes = wakes && queue != ""
-	pause := backoff.Jitter(2 * min(max(time.Since(w.since)/8, lim.PollMin), lim.PollMax))
+	poll := backoff.Jitter(2 * min(max(time.Since(w.since)/8, lim.PollMin), lim.PollMax))
+	pause, wakes := poll, l.wakes(ctx, queue, w)
 	if wakes {
-		pause = backoff.Jitter(dibsdriver.QueueAsk) // only in case that a wake-up was lost
+		pause = dibsdriver.QueueAsk - backoff.Jitter(dibsdriver.QueueAsk/5)
 	}
 	if busy.Token != 0 && busy.ExpiresIn < pause {
 		pause = busy.ExpiresIn + backoff.Jitter(lim.PollMin)
@@ -125,21 +149,36 @@ func (l *line) await(ctx context.Context, queue string, busy dibsdriver.Record, 
 		l.pause(pause)
 		return
 	}
-	waitCtx, cancel := context.WithTimeout(ctx, pause)
-	defer cancel()
-	woken := make(chan struct{})
-	l.all.Group.Go(func(context.Context) {
-		if waker.Wait(waitCtx, dibsdriver.WaitParams{Key: l.key, Waiter: queue}) != nil {
-			<-waitCtx.Done() // it cannot tell: poll
-		}
-		close(woken)
-	})
+	t := time.NewTimer(pause)
+	defer t.Stop()
 	select {
-	case <-woken:
-		w.woken = waitCtx.Err() == nil
+	case <-w.waker.done:
+		w.woken = w.waker.err == nil
+		w.waker = nil
+		if !w.woken { // it cannot tell: poll
+			l.pause(poll)
+		}
 	case <-l.kick:
-	case <-waitCtx.Done():
+	case <-t.C:
 	}
+}
+
+// wakes lets the store wake us, if it can.
+func (l *line) wakes(ctx context.Context, queue string, w *wait) bool {
+	waker, ok := l.all.Driver.(dibsdriver.Waker)
+	if !ok || queue == "" || w.waker != nil {
+		return w.waker != nil
+	}
+	k := &waking{queue: queue, done: make(chan struct{})}
+	slice := dibsdriver.QueueGrace - 500*time.Millisecond // should the next in line be dead
+	ctx, k.cancel = context.WithTimeout(ctx, slice)
+	w.waker = k
+	l.all.Group.Go(func(context.Context) {
+		defer close(k.done)
+		defer k.cancel()
+		k.err = waker.Wait(ctx, dibsdriver.WaitParams{Key: l.key, Waiter: queue})
+	})
+	return true
 }
 
 // pause waits for d, or until something has changed in the line.
@@ -155,7 +194,7 @@ func (l *line) pause(d time.Duration) {
 // leaveQueue gives up our place in the store's queue, if we may have one; once more when a request that is under way, and may
 // put us there again, has ended.
 func (l *line) leaveQueue(queue string, underWay <-chan struct{}) {
-	q, ok := l.all.Driver.(dibsdriver.Queuer)
+	q, ok := l.all.Driver.(dibsdriver.Leaver)
 	if queue == "" || !ok {
 		return
 	}
@@ -172,7 +211,7 @@ func (l *line) leaveQueue(queue string, underWay <-chan struct{}) {
 	})
 }
 
-func (l *line) leavePlace(ctx context.Context, q dibsdriver.Queuer, queue string) {
+func (l *line) leavePlace(ctx context.Context, q dibsdriver.Leaver, queue string) {
 	var pause backoff.Backoff
 	end := time.Now().Add(dibsdriver.QueueGrace) // by then it has lapsed
 	for time.Now().Before(end) {

@@ -3,10 +3,10 @@ package lint
 // The house: what there is, and its order. Who adds a package or a module gives it a place here.
 
 // rooms are the engine's rooms, from the ground up. Each may import dibsdriver and those before it.
-var rooms = []string{"call", "owner", "backoff", "seen", "outbox", "settle", "keeper", "line"}
+var rooms = []string{"call", "owner", "backoff", "seen", "outbox", "load", "settle", "keeper", "line"}
 
 // forDrivers are the internal packages of the core through which drivers see more of it than users do.
-var forDrivers = []string{}
+var forDrivers = []string{"fencing"}
 
 // aides are internal packages for tests and for work on the repository. No code that is shipped imports them.
 var aides = []string{"hooked", "lint", "testsum", "testenv"}

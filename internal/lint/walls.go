@@ -90,9 +90,9 @@ func mayImport(importPath string) (allowed func(string) bool, known bool) {
 		}
 	case drivers[top] != nil:
 		return only(contract, []string{""}, internal(forDrivers))
-	case top == "cmd" || top == "examples" || top == "bench":
+	case top == "cmd" || top == "examples":
 		return only(public, driverNames())
-	case top == "dibsdrivertest":
+	case top == "dibsdrivertest" || top == "bench":
 		return only(public, driverNames(), internal([]string{"testenv"}))
 	}
 	return nil, false
