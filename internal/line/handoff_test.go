@@ -48,6 +48,7 @@ func TestHandoffsEndWithTheTokens(t *testing.T) {
 		if n.Load() < 9_900 {
 			t.Errorf("%d sections of 1 ms in 10 s", n.Load())
 		}
+		time.Sleep(time.Second) // the last section ends
 		synctest.Wait()
 		if len(first) > 0 && len(last) > 0 && last[0].Token-first[0].Token < dibsdriver.TokenStep {
 			t.Error("one acquisition was handed on more often than tokens allow")
@@ -69,6 +70,7 @@ func TestNobodyElseWaits(t *testing.T) {
 		if n.Load() < 490 || count.acquires.Load() > 2 || count.questions.Load() < 100 || count.questions.Load() > 200 {
 			t.Errorf("%d sections of 20 ms in 10 s, with %d acquisitions and %d questions", n.Load(), count.acquires.Load(), count.questions.Load())
 		}
+		time.Sleep(time.Second) // the last section ends
 		synctest.Wait()
 		h.done(t)
 	})
@@ -98,6 +100,7 @@ func TestOthersGetTheirTurn(t *testing.T) {
 		if n.Load() < 3500 {
 			t.Errorf("%d sections of 5 ms in 20 s", n.Load())
 		}
+		time.Sleep(time.Second) // the last section ends
 		synctest.Wait()
 		a.done(t)
 		b.done(t)
@@ -117,6 +120,7 @@ func TestAStoreThatDoesNotSay(t *testing.T) {
 		if n.Load() < 150 || count.acquires.Load() < 50 {
 			t.Errorf("%d sections, %d acquisitions", n.Load(), count.acquires.Load())
 		}
+		time.Sleep(time.Second) // the last section ends
 		synctest.Wait()
 		h.done(t)
 	})
