@@ -31,6 +31,24 @@
 //     any descriptor of a file drops all locks that the process has on it. Use another process, or VACUUM INTO.
 //   - Deleting or replacing the file lets go of all its locks. Open notices it and starts with the new file, in which the old leases are lost.
 //
+// # Fenced transactions
+//
+// A lease can lapse while its holder is frozen, and then a transaction of that holder must not commit. [InTx] runs one that commits while the lease
+// stands, or not at all. [InTxAndRelease] releases the lock by the same commit, and [Fence] is for transactions that somebody else begins and
+// commits. The lock has to be in the file of the data: use [New].
+//
+//	err := dibssqlite.InTx(ctx, db, lock, func(tx *sql.Tx) error {
+//		_, err := tx.ExecContext(ctx, "UPDATE accounts SET balance = balance - 10 WHERE id = 7")
+//		return err
+//	})
+//
+// What holds: after the lease passed to another owner, or the lock was released, no transaction fenced by it commits. It has the file's write lock,
+// so that nobody takes a key over, or releases one, before it is over; nor is any lease of the file renewed meanwhile, so keep it short. A deferred
+// transaction that has only read is refused, since the next renewal would make it fail. What does not hold: work outside of the transaction is not
+// undone.
+//
+// For data in another file there is [Guard].
+//
 // # Power cuts
 //
 // Open uses synchronous=NORMAL: after a power cut the file is whole, but may lack the last few transactions. That is harmless, as all

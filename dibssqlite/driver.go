@@ -16,8 +16,10 @@ import (
 )
 
 var (
-	_ dibsdriver.Driver = (*Driver)(nil)
-	_ dibsdriver.Queuer = (*Driver)(nil)
+	_ dibsdriver.Driver    = (*Driver)(nil)
+	_ dibsdriver.Waker     = (*Driver)(nil)
+	_ dibsdriver.Leaver    = (*Driver)(nil)
+	_ dibsdriver.Contender = (*Driver)(nil)
 )
 
 const (
@@ -69,6 +71,7 @@ type Driver struct {
 	kept    atomic.Pointer[readiness] // with New: the keeper has its connection
 	swept   sweeper
 	asked   places
+	prober  prober
 	closing chan struct{}
 
 	mu     sync.Mutex
@@ -111,7 +114,7 @@ func New(db *sql.DB, cfg *Config) *Driver {
 // Limits says what an SQLite file can do: TTLs from 100 ms on. Its error says what is wrong with the configuration.
 func (d *Driver) Limits() (dibsdriver.Limits, error) {
 	l := dibsdriver.Limits{
-		Store: d.store, MinTTL: minTTL, PollMin: pollMin, PollMax: pollMax, RenewBatch: renewBatch,
+		Store: d.store, MinTTL: minTTL, PollMin: pollMin, PollMax: pollMax, RenewBatch: renewBatch, Queues: true,
 	}
 	if d.configErr != nil {
 		return l, d.configErr
@@ -139,6 +142,7 @@ func (d *Driver) Close() error {
 	d.writer.closeAll()
 	d.keeper.closeAll()
 	d.readers.closeAll()
+	d.prober.close()
 	if !d.own {
 		return nil
 	}

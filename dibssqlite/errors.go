@@ -25,6 +25,14 @@ func sqliteCode(err error) int {
 	return 0
 }
 
+// extendedCode is the whole result code.
+func extendedCode(err error) int {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return e.Code()
+	}
+	return 0
+}
+
 // busy tells whether the same again may work in a moment. PROTOCOL is what the race for a new write-ahead log can end with.
 func busy(err error) bool {
 	if err == nil {
@@ -60,16 +68,7 @@ func (d *Driver) fail(doing string, err error) error {
 		return err // says all that already
 	}
 	what, names := d.explain(err)
-	e := &storeError{text: fmt.Sprintf("dibs: %s: %s: %s", d.name(), doing, what), wraps: append(names, err)}
-	if cause := err.Error(); !strings.Contains(what, cause) {
-		e.text += ": " + cause
-	}
-	return e
-}
-
-type storeError struct {
-	text  string
-	wraps []error
+	return dibsdriver.Failed(d.name(), doing, what, err, names...)
 }
 
 // refused is an error that waiting does not mend. It reads as a sentence, without the names that it matches.
@@ -77,12 +76,7 @@ func refused(format string, args ...any) error {
 	return named(fmt.Errorf(format, args...), dibsdriver.ErrRefused, dibsdriver.ErrUnavailable)
 }
 
-func named(err error, names ...error) error {
-	return &storeError{text: err.Error(), wraps: append(names, err)}
-}
-
-func (e *storeError) Error() string   { return e.text }
-func (e *storeError) Unwrap() []error { return e.wraps }
+func named(err error, names ...error) error { return dibsdriver.Named(err, names...) }
 
 func (d *Driver) explain(err error) (what string, names []error) {
 	unavailable := []error{dibsdriver.ErrUnavailable}

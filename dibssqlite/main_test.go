@@ -56,6 +56,10 @@ func runRole(role string, args []string) error {
 		fmt.Println("ready", r.Acquired, err)
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return nil
+	case "hold-fenced":
+		return holdRole(args)
+	case "transfer":
+		return transferRole(args)
 	case "try": // reports what a user without rights gets
 		return json.NewEncoder(os.Stdout).Encode(try(args[0]))
 	}

@@ -19,6 +19,7 @@ type queries struct {
 	takeFree, look, line, take, extend, ask, leave, dropWaiters string
 	renew, release, list, breakNow, breakLater                  string
 	window, sweep, sweepWaiters                                 string
+	fence, fenced, expires                                      string
 }
 
 func newQueries(prefix string) *queries {
@@ -52,6 +53,10 @@ func newQueries(prefix string) *queries {
 		list:       file("list"),
 		breakNow:   text("UPDATE dibs_leases SET owner = NULL, open = 0, expires_ms = ?2 WHERE lock_key = ?1"),
 		breakLater: text("UPDATE dibs_leases SET open = 0 WHERE lock_key = ?1"),
+
+		fence:   file("fence"),
+		fenced:  text("SELECT owner, token, expires_ms - $NOW, open FROM dibs_leases WHERE lock_key = ?1"),
+		expires: text("SELECT expires_ms FROM dibs_leases WHERE lock_key = ?1"),
 
 		window:       file("window"),
 		sweep:        text("DELETE FROM dibs_leases WHERE lock_key > ?1 AND lock_key <= ?2 AND expires_ms < ?3"),

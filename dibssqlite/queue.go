@@ -133,3 +133,21 @@ func (d *Driver) Leave(ctx context.Context, p dibsdriver.WaitParams) error {
 		return s.exec(d.q.leave, []byte(p.Key), p.Waiter)
 	})
 }
+
+// Contended tells whether another waiter stands in the file's line for the key. It writes nothing.
+func (d *Driver) Contended(ctx context.Context, key string) (others bool, err error) {
+	if err := d.enter(ctx); err != nil {
+		return false, err
+	}
+	defer d.calls.Done()
+	err = d.read(ctx, "look at the queue", func(s *session) error {
+		now, err := s.now()
+		if err != nil {
+			return err
+		}
+		l, err := d.line(s, key, "", now)
+		others = l.others > 0
+		return err
+	})
+	return others, err
+}
