@@ -26,7 +26,7 @@ func (d *Driver) CreateTables(ctx context.Context) error {
 		return err
 	}
 	defer d.calls.Done()
-	ddl := comment.ReplaceAllString(Schema(&Config{TablePrefix: d.prefix}), "")
+	ddl := comment().ReplaceAllString(Schema(&Config{TablePrefix: d.prefix}), "")
 	for statement := range strings.SplitSeq(ddl, ";") {
 		if statement = strings.TrimSpace(statement); statement == "" {
 			continue

@@ -20,4 +20,13 @@ CREATE TABLE IF NOT EXISTS dibs_leases (
     PRIMARY KEY (lock_key)
 ) ENGINE=InnoDB;
 
+-- Row locks: transactions lock these rows, and nobody changes or deletes them. Only those who use row locks need the table.
+CREATE TABLE IF NOT EXISTS dibs_rows (
+    id    BIGINT         NOT NULL,
+    name  VARBINARY(255) NOT NULL,
+    turns BIGINT         NOT NULL DEFAULT 0, -- counts only where several servers take writes (RowsConfig.MultiPrimary)
+    PRIMARY KEY (id),
+    UNIQUE KEY name (name)
+) ENGINE=InnoDB;
+
 INSERT INTO dibs_meta (name, value) VALUES ('schema_version', 1), ('token_floor', 0) ON DUPLICATE KEY UPDATE name = name;
