@@ -31,7 +31,10 @@ func (d *Driver) Acquire(ctx context.Context, p dibsdriver.AcquireParams) (dibsd
 	if err := d.reserveKeeper(ctx); err != nil {
 		return none, err
 	}
-	if d.busy.recently(p.Key) {
+	if d.batons.barred(p) {
+		return dibsdriver.AcquireResult{Contended: true}, nil
+	}
+	if !d.batons.wake(p.Key) && d.busy.recently(p.Key) {
 		r, err := d.look(ctx, "acquire", p.Key)
 		if err != nil {
 			return none, err
@@ -41,7 +44,11 @@ func (d *Driver) Acquire(ctx context.Context, p dibsdriver.AcquireParams) (dibsd
 			return dibsdriver.AcquireResult{Holder: r.record(p.Key)}, nil
 		}
 	}
-	return d.acquire(ctx, server, p)
+	r, err := d.acquire(ctx, server, p)
+	if r.Acquired {
+		d.acquired(server, p)
+	}
+	return r, err
 }
 
 func (d *Driver) acquire(ctx context.Context, server *server, p dibsdriver.AcquireParams) (r dibsdriver.AcquireResult, err error) {
@@ -58,8 +65,8 @@ func (d *Driver) acquire(ctx context.Context, server *server, p dibsdriver.Acqui
 		case err != nil:
 			return r, err
 		case id > dibsdriver.MaxToken:
-			_, _, err := d.exec(ctx, "give back", owner, d.q.release.with(literal(p.Key), owner))
-			return r, withFate(d.tooHigh(p.Key, id), dibsdriver.FateOf(orSettled(err)))
+			_, _, err := d.exec(ctx, "give back", owner, d.q.release.with(literal(p.Key), owner, number(nobodyWaits)))
+			return r, dibsdriver.WithFate(d.tooHigh(p.Key, id), dibsdriver.FateOf(orSettled(err)))
 		case id > 0:
 			d.busy.forget(p.Key)
 			return dibsdriver.AcquireResult{Acquired: true, Token: id}, nil

@@ -19,6 +19,9 @@ import (
 
 func TestMain(m *testing.M) {
 	_ = mysql.SetLogger(&mysql.NopLogger{}) // it reports each connection that the tests break
+	if role := os.Getenv(helperRole); role != "" {
+		os.Exit(runHelper(role))
+	}
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		_ = flag.Set("test.parallel", "8") // they mostly wait

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"net"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -15,8 +14,10 @@ import (
 // server is what the driver has to know of the server and of its tables.
 type server struct {
 	name       string // for errors
+	database   string
 	schema     string // the database, as SQL; with DATABASE() instead, information_schema would open all that there are
 	skipLocked bool
+	statements bool  // the binary log has statements, in which a question for a named lock would be unsafe
 	floor      int64 // no token of a row that was deleted is higher
 }
 
@@ -56,6 +57,9 @@ func (d *Driver) check(ctx context.Context) (*server, error) {
 		if s, err = d.checkServer(ctx, conn); err != nil {
 			return err
 		}
+		if s.statements, err = logsStatements(ctx, conn); err != nil {
+			return err
+		}
 		if s.floor, err = d.checkVersion(ctx, conn); err != nil {
 			return err
 		}
@@ -84,7 +88,7 @@ func (d *Driver) checkServer(ctx context.Context, conn *sql.Conn) (*server, erro
 		kind = "mariadb"
 	}
 	s := &server{
-		name: kind + ":" + net.JoinHostPort(host, port) + "/" + database.String, schema: "CONVERT(" + literal(database.String) + " USING utf8mb4)",
+		name: kind + ":" + net.JoinHostPort(host, port) + "/" + database.String, database: database.String, schema: "CONVERT(" + literal(database.String) + " USING utf8mb4)",
 		skipLocked: skipsLocked(version, about),
 	}
 	switch {
@@ -99,14 +103,26 @@ func (d *Driver) checkServer(ctx context.Context, conn *sql.Conn) (*server, erro
 	return s, nil
 }
 
-var versionPattern = regexp.MustCompile(`(\d+)\.(\d+)\.(\d+)`)
+// logsStatements tells whether the server replicates by statements. The variables are not there on every server.
+func logsStatements(ctx context.Context, conn *sql.Conn) (bool, error) {
+	settings := make(map[string]string)
+	err := eachRow(ctx, conn, "SHOW VARIABLES WHERE Variable_name IN ('log_bin', 'binlog_format')", func(rows *sql.Rows) error {
+		var name, value string
+		err := rows.Scan(&name, &value)
+		settings[strings.ToLower(name)] = strings.ToUpper(value)
+		return err
+	})
+	return settings["log_bin"] == "ON" && settings["binlog_format"] == "STATEMENT", err
+}
+
+var versionPattern = lazily(`(\d+)\.(\d+)\.(\d+)`)
 
 // skipsLocked: MySQL from 8.0.1 on, MariaDB from 10.6 on. TiDB understands it and does not do it.
 func skipsLocked(version, about string) bool {
 	if strings.Contains(version+about, "TiDB") {
 		return false
 	}
-	all := versionPattern.FindAllStringSubmatch(version, -1)
+	all := versionPattern().FindAllStringSubmatch(version, -1)
 	if len(all) == 0 {
 		return false
 	}

@@ -60,6 +60,32 @@
 // With Galera, connect all processes to one node, or count on more errors that are only retried: concurrent writes of one row on two nodes end as
 // deadlocks. The leases hold all the same.
 //
+// # Fenced transactions
+//
+// A lease can lapse while its holder is frozen, and then a transaction of that holder must not commit. [InTx] runs one that commits while the lease
+// stands, or not at all: the last thing before its commit is a locking read of the lease's row. Whoever wants to take the key over waits for the row,
+// and finds the work done. [InTxAndRelease] releases the lock by the same commit, and [Fence] is for transactions that somebody else begins and
+// commits.
+//
+//	err := dibsmysql.InTx(ctx, db, lock, func(tx *sql.Tx) error {
+//		_, err := tx.ExecContext(ctx, "UPDATE accounts SET balance = balance - 10 WHERE id = 7")
+//		return err
+//	})
+//
+// What holds: after the lease passed to another owner, or the lock was released, no transaction fenced by it commits. With InTx a release, or a
+// handoff within the process, waits for the commit, at most RequestTimeout; after that, as with Fence alone, the row decides, which the release has
+// to change. A transaction that is open for long keeps no lease from being renewed, but its own, and that only from the fence to the commit. What
+// does not hold: work outside of the transaction is not undone. The lock and the data have to be in one server; the databases may differ. Galera, and
+// Group Replication with several primaries, lock rows on one node only: connect to one.
+//
+// InTx costs a transaction six short statements more (on a connection that it takes from the pool). With binlog_format=STATEMENT the server
+// refuses to write at READ COMMITTED, which InTx uses.
+//
+// A commit whose answer was lost is [dibs.ErrOutcomeUnknown]. Let the transaction write a row with the fencing token, and look for it. Set
+// readTimeout in the DSN: without it, a commit on a dead connection ends with the context only, and the connection when the network gives it up.
+//
+// For data in another server there is [Guard].
+//
 // # Errors
 //
 // Every error names the server and the database, never a password, says what happened, and what to do next. They match with errors.Is the names of dibs: ErrUnavailable,

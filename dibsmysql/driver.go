@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"regexp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,15 +26,22 @@ type Config struct {
 	// TablePrefix begins the names of the tables: lower-case letters, digits and underscores, at most 40, not first a digit. (Whether upper
 	// case would be another table depends on the server.) Processes share locks only if they agree on it. Default "dibs_".
 	TablePrefix string
+
+	// WaitConnections is how many connections of the pool may wait inside the server at a time, for one contended key each (all waiters of a
+	// process for one key share it). Waiters for keys beyond it ask for the row now and then instead. Defaults to half of the pool without two, at
+	// most 8; negative for none.
+	WaitConnections int
 }
 
-var prefixPattern = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
+const defaultWaitConns = 8
+
+var prefixPattern = lazily(`^[a-z_][a-z0-9_]{0,39}$`)
 
 func (c *Config) prefix() (string, error) {
 	if c == nil || c.TablePrefix == "" {
 		return "dibs_", nil
 	}
-	if !prefixPattern.MatchString(c.TablePrefix) {
+	if !prefixPattern().MatchString(c.TablePrefix) {
 		return "", refused("dibs: mysql: table prefix %q: use lower-case letters, digits and underscores, at most 40 and not a digit first", c.TablePrefix)
 	}
 	return c.TablePrefix, nil
@@ -51,9 +57,14 @@ type Driver struct {
 
 	setup  chan struct{} // holds a token: who has it checks the tables
 	server atomic.Pointer[server]
+	where  atomic.Pointer[whereabouts]
 	keeper keeper
 	busy   busyKeys
+	batons batons
 	ghosts ghosts
+	looks  atomic.Int64 // at rows, so far
+	// waitConns is Config.WaitConnections.
+	waitConns int
 
 	background context.Context // ends with Close
 	end        context.CancelFunc
@@ -71,6 +82,9 @@ type Driver struct {
 func New(db *sql.DB, cfg *Config) *Driver {
 	prefix, err := cfg.prefix()
 	d := &Driver{db: db, configErr: err, prefix: prefix, q: newStatements(prefix), setup: make(chan struct{}, 1)}
+	if cfg != nil {
+		d.waitConns = cfg.WaitConnections
+	}
 	d.keeper.init()
 	d.setup <- struct{}{}
 	d.background, d.end = context.WithCancel(context.Background())
@@ -108,6 +122,7 @@ func (d *Driver) Close() error {
 	d.end()
 	d.calls.Wait()
 	d.ghosts.look(context.Background(), d, lastLook)
+	d.closeBatons()
 	d.keeper.close()
 	return nil
 }

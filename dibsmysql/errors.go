@@ -54,45 +54,21 @@ func fate(err error) dibsdriver.Fate {
 	return dibsdriver.FateNotApplied
 }
 
-func withFate(err error, f dibsdriver.Fate) error {
-	switch f {
-	case dibsdriver.FateNotApplied:
-		return dibsdriver.NotApplied(err)
-	case dibsdriver.FateSettled:
-		return dibsdriver.Settled(err)
-	}
-	return err
-}
-
 // fail makes the error that callers see: on which server, while doing what, what happened, what to do, and the names for errors.Is.
 func (d *Driver) fail(doing string, err error) error {
 	if errors.Is(err, dibsdriver.ErrRefused) || errors.Is(err, dibsdriver.ErrClosed) || errors.Is(err, dibsdriver.ErrUnavailable) {
 		return err // says all that already
 	}
 	what, names := d.explain(err)
-	e := &storeError{text: fmt.Sprintf("dibs: %s: %s: %s", d.name(), doing, what), wraps: append(names, err)}
-	if cause := err.Error(); !strings.Contains(what, cause) {
-		e.text += ": " + cause
-	}
-	return e
+	return dibsdriver.Failed(d.name(), doing, what, err, names...)
 }
-
-type storeError struct {
-	text  string
-	wraps []error
-}
-
-func (e *storeError) Error() string   { return e.text }
-func (e *storeError) Unwrap() []error { return e.wraps }
 
 // refused is an error that waiting does not mend. It reads as a sentence, without the names that it matches.
 func refused(format string, args ...any) error {
 	return named(fmt.Errorf(format, args...), dibsdriver.ErrRefused, dibsdriver.ErrUnavailable)
 }
 
-func named(err error, names ...error) error {
-	return &storeError{text: err.Error(), wraps: append(names, err)}
-}
+func named(err error, names ...error) error { return dibsdriver.Named(err, names...) }
 
 var (
 	unavailableNames = []error{dibsdriver.ErrUnavailable}
@@ -143,6 +119,8 @@ func (d *Driver) explainCode(n uint16) (what string, names []error) {
 		return "this user lacks a right; dibs needs SELECT, INSERT, UPDATE and DELETE on " + d.prefix + "leases and " + d.prefix + "meta", refusedNames
 	case 1048:
 		return "autocommit is off on this connection: nobody else would see the lock; take autocommit=0 out of the DSN", refusedNames
+	case 1193:
+		return "a parameter in the DSN is neither the client library's nor a variable of this server; look at its spelling", refusedNames
 	case 1054, 1136, 1364, 1406, 1366, 1265, 1264:
 		return "a table of this name has other columns than dibs needs; compare it with dibs init --print, or choose another Config.TablePrefix", refusedNames
 	case 1064, 1305:

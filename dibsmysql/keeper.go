@@ -26,15 +26,36 @@ func (k *keeper) init() {
 const keeperSQL = "SET SESSION innodb_lock_wait_timeout = 1, SESSION wait_timeout = 172800, SESSION sql_safe_updates = 0"
 
 func openKeeper(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := conn.ExecContext(ctx, keeperSQL); err != nil {
+	return answering(ctx, db, func(ctx context.Context, conn *sql.Conn) error {
+		_, err := conn.ExecContext(ctx, keeperSQL)
+		return err
+	})
+}
+
+// silence is how long a connection may be silent before the next is tried; each further one may half as long again.
+const silence = 200 * time.Millisecond
+
+// answering returns a connection of the pool on which ask was answered. After the failover of an address, or when a firewall has forgotten them,
+// those that a pool keeps lead nowhere without its knowing, while a new one would reach the server: to wait on each for as long as for
+// an answer would take longer than a lease has.
+func answering(ctx context.Context, db *sql.DB, ask func(context.Context, *sql.Conn) error) (*sql.Conn, error) {
+	for limit := silence; ; limit += limit / 2 {
+		conn, err := db.Conn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		short, cancel := context.WithTimeout(ctx, limit)
+		err = ask(short, conn)
+		silent := short.Err() != nil
+		cancel()
+		if err == nil {
+			return conn, nil
+		}
 		drop(conn)
-		return nil, err
+		if !silent || ctx.Err() != nil {
+			return nil, err
+		}
 	}
-	return conn, nil
 }
 
 // drop closes a connection, which then does not return to the pool.
@@ -111,7 +132,7 @@ func (d *Driver) takeKeeper(ctx context.Context) (session, error) {
 		case <-wait.C:
 		}
 		if !d.full() {
-			conn, err := d.db.Conn(ctx)
+			conn, err := answering(ctx, d.db, func(ctx context.Context, conn *sql.Conn) error { return conn.PingContext(ctx) })
 			return session{conn, nil}, err
 		}
 	}

@@ -31,9 +31,13 @@ func (r *row) record(key string) dibsdriver.Record {
 // look reads a key's row without waiting for anybody.
 func (d *Driver) look(ctx context.Context, doing, key string) (row, error) {
 	var r row
-	err := d.each(ctx, doing, d.q.look.with(literal(key)), func() { r = row{} }, func(rows *sql.Rows) error {
-		r.there = true
-		return rows.Scan(&r.token, &r.owner, &r.open, &r.left, &r.since, &r.holder, &r.note)
+	d.looks.Add(1)
+	err := d.send(ctx, request{doing: doing, take: d.takeSpare, reads: true}, func(conn *sql.Conn) error {
+		r = row{}
+		return eachRow(ctx, conn, d.q.look.with(literal(key)), func(rows *sql.Rows) error {
+			r.there = true
+			return rows.Scan(&r.token, &r.owner, &r.open, &r.left, &r.since, &r.holder, &r.note)
+		})
 	})
 	return r, err
 }

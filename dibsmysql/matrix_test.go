@@ -86,8 +86,8 @@ func pairwise(r *rand.Rand, all []setting) (rows [][]int) {
 	return rows
 }
 
-// TestMatrix: whatever a DSN says, the answers are the same. (Facts 15, 22, 26, 27, 42, 43; B32.)
-func TestMatrix(t *testing.T) {
+// TestFact15_22_26_42_43_B32_Matrix: whatever a DSN says, the answers are the same.
+func TestFact15_22_26_42_43_B32_Matrix(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	onBoth(t, func(t *testing.T, b *bed) {

@@ -17,12 +17,17 @@ func (d *Driver) Release(ctx context.Context, p dibsdriver.ReleaseParams) error 
 		return err
 	}
 	defer d.calls.Done()
+	s, err := d.ensure(ctx)
+	if err != nil {
+		return err
+	}
 	key, owner := literal(p.Key), literal(p.Owner)
-	statement := d.q.release.with(key, owner)
+	statement := d.q.release.with(key, owner, d.whetherOthers(s, p.Key))
 	if p.Keep > 0 {
 		statement = d.q.keep.with(key, owner, number(micros(p.Keep)))
 	}
 	id, changed, err := d.exec(ctx, "release", owner, statement)
+	d.pass(ctx, s, p, id == othersWait)
 	switch {
 	case err != nil:
 		return err
@@ -31,4 +36,17 @@ func (d *Driver) Release(ctx context.Context, p dibsdriver.ReleaseParams) error 
 			dibsdriver.ErrLost))
 	}
 	return nil
+}
+
+const (
+	nobodyWaits = 1
+	othersWait  = 2
+)
+
+// whetherOthers is what a release tells of the baton.
+func (d *Driver) whetherOthers(s *server, key string) string {
+	if d.batons.refused.Load() || s.statements {
+		return number(nobodyWaits)
+	}
+	return fmt.Sprintf("IF(IS_FREE_LOCK(%s) = 0, %d, %d)", d.batonName(s, key), othersWait, nobodyWaits)
 }

@@ -56,6 +56,9 @@ func (d *Driver) Renew(ctx context.Context, leases []dibsdriver.Renewal) ([]dibs
 		if answers[i] != dibsdriver.Refused {
 			answers[i] = found[leaseID{l.Key, l.Owner}]
 		}
+		if answers[i] == dibsdriver.Lost {
+			d.dropTurn(server, l.Key, l.Owner)
+		}
 	}
 	return answers, nil
 }

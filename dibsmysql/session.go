@@ -57,6 +57,15 @@ func (d *Driver) take(ctx context.Context) (session, error) {
 	}
 }
 
+// takeSpare returns the keeper's connection if nobody uses it at the moment: a waiter then needs no more than that one and the one it waits on. It
+// is for requests that wait for nothing.
+func (d *Driver) takeSpare(ctx context.Context) (session, error) {
+	if conn := d.keeper.idle(); conn != nil {
+		return session{conn, &d.keeper}, nil
+	}
+	return d.take(ctx)
+}
+
 // attempts bounds how many connections a request tries that turn out to be broken before anything is sent.
 const attempts = 4
 
@@ -97,7 +106,7 @@ func (d *Driver) send(ctx context.Context, r request, f func(*sql.Conn) error) e
 		if fate == dibsdriver.FateUnknown && r.marker != "" {
 			d.ghosts.abandon(d, r.marker)
 		}
-		return withFate(d.fail(r.doing, err), fate)
+		return dibsdriver.WithFate(d.fail(r.doing, err), fate)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 //go:embed schema.sql
@@ -42,9 +43,14 @@ var breakSQL string
 //go:embed sql/breaknow.sql
 var breakNowSQL string
 
+//go:embed sql/fence.sql
+var fenceSQL string
+
 // statements are the texts of one driver, with the names of its tables.
 type statements struct {
 	acquire, look, release, keep, renew, renewOne, standing, list, breakLater, breakNow *statement
+
+	fence, freeIn, keepIn *statement // in transactions of others, whose database may be another
 }
 
 func newStatements(prefix string) *statements {
@@ -52,12 +58,17 @@ func newStatements(prefix string) *statements {
 	return &statements{
 		acquire: c(acquireSQL, "key", "owner", "ttl", "floor", "holder", "note"),
 		look:    c(lookSQL, "key"),
-		release: c(releaseSQL, "key", "owner"), keep: c(keepSQL, "key", "owner", "keep"),
+		release: c(releaseSQL, "key", "owner", "told"), keep: c(keepSQL, "key", "owner", "keep"),
 		renew: c(renewSQL, "leases", "limit", "ttl"), renewOne: c(renewOneSQL, "key", "owner", "ttl"), standing: c(standingSQL, "leases"),
 		list:       c(listSQL, "range"),
 		breakLater: c(breakSQL, "key", "owner", "token"), breakNow: c(breakNowSQL, "key", "owner", "token"),
+		fence:  c(fenceSQL, "within", "database", "key"),
+		freeIn: c(elsewhere(releaseSQL), "key", "owner", "told", "database"), keepIn: c(elsewhere(keepSQL), "key", "owner", "keep", "database"),
 	}
 }
+
+// elsewhere is an update of ours with a gap for the database.
+func elsewhere(sql string) string { return strings.Replace(sql, "UPDATE ", "UPDATE {database}", 1) }
 
 // statement is a text with gaps. What fills them are literals that we make ourselves, numbers and hexadecimal strings: with arguments, the client
 // library would prepare, execute and close the statement, three round trips, under a default DSN.
@@ -67,10 +78,15 @@ type statement struct {
 }
 
 var (
-	comment = regexp.MustCompile(`(?m)(^|\s)--.*$`)
-	space   = regexp.MustCompile(`\s+`)
-	gap     = regexp.MustCompile(`\{[a-z]+\}`)
+	comment = lazily(`(?m)(^|\s)--.*$`)
+	space   = lazily(`\s+`)
+	gap     = lazily(`\{[a-z]+\}`)
 )
+
+// lazily compiles a pattern when it is first used: a program that links this package and uses another store would pay for it at each start.
+func lazily(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+}
 
 const (
 	nowSQL   = "UTC_TIMESTAMP(6)"
@@ -78,12 +94,12 @@ const (
 )
 
 func newStatement(prefix, sql string, names ...string) *statement {
-	sql = comment.ReplaceAllString(sql, "")
+	sql = comment().ReplaceAllString(sql, "")
 	sql = strings.NewReplacer("$NOW_US", nowUSSQL, "$NOW", nowSQL, "dibs_leases", prefix+"leases", "dibs_meta", prefix+"meta").Replace(sql)
-	sql = strings.TrimSpace(space.ReplaceAllString(sql, " "))
+	sql = strings.TrimSpace(space().ReplaceAllString(sql, " "))
 	s := &statement{}
 	last := 0
-	for _, at := range gap.FindAllStringIndex(sql, -1) {
+	for _, at := range gap().FindAllStringIndex(sql, -1) {
 		i := slices.Index(names, sql[at[0]+1:at[1]-1])
 		if i < 0 {
 			panic("dibsmysql: no value for " + sql[at[0]:at[1]])

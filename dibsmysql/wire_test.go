@@ -3,6 +3,7 @@ package dibsmysql
 import (
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -13,7 +14,11 @@ type wire struct {
 	l      net.Listener
 
 	mu       sync.Mutex
-	deaf     bool // answers vanish
+	deaf     bool   // answers vanish
+	deafAt   string // from the client's first packet on that contains this
+	holdAt   string // such a packet is held until resume is closed
+	held     chan struct{}
+	resume   chan struct{}
 	cutAfter int  // so many bytes of the client's later, everything is cut; -1: never
 	cut      bool // the rest, and new connections, too
 	commands int  // that the client has sent
@@ -26,7 +31,7 @@ func newWire(t testing.TB, target string) *wire {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &wire{target: target, l: l, cutAfter: -1}
+	w := &wire{target: target, l: l, cutAfter: -1, held: make(chan struct{}), resume: make(chan struct{})}
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -98,6 +103,16 @@ func (w *wire) packet(server io.Writer, client io.Reader) error {
 		return err
 	}
 	w.mu.Lock()
+	if w.holdAt != "" && strings.Contains(string(p), w.holdAt) {
+		w.holdAt = ""
+		close(w.held)
+		w.mu.Unlock()
+		<-w.resume
+		w.mu.Lock()
+	}
+	if w.deafAt != "" && strings.Contains(string(p), w.deafAt) {
+		w.deaf = true
+	}
 	if head[3] == 0 {
 		w.commands++
 	}

@@ -1,0 +1,266 @@
+package dibsmysql
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dibs-go/dibs/dibsdriver"
+)
+
+// The baton of a key is a named lock of the server (GET_LOCK). Who waits for the key waits for its baton, inside the server, first come first served;
+// who has it is next, or has the key. It is given away after the key was released, so that a waiter is woken at once and asks
+// nothing in between. Correctness never rests on it: it is lost with its connection, it is local to a server, some servers refuse it. Then
+// waiting is polling.
+
+// batons are what this process has and knows of them.
+type batons struct {
+	mu      sync.Mutex
+	turns   map[string]*turn
+	waiting int // connections
+	claims  claims
+	refused atomic.Bool // by the server
+}
+
+// turn is this process's place among the others that want a key.
+type turn struct {
+	waiter string    // whose it is until the key is ours
+	owner  string    // whose it is then
+	conn   *sql.Conn // the session that got the baton by waiting; nil if none did
+	since  time.Time // when it got it
+	woken  bool      // it has the baton and has not asked for the key yet
+
+	// othersFirst is until when a waiter of ours, without the baton, does not ask for the key at all: others were waiting when we had it.
+	othersFirst time.Time
+	// stuck is the session that kept the baton from us for as long as we were ready to wait, 0 if none did.
+	stuck int64
+}
+
+// dropTurn gives the baton of a lease away that is not ours any more, though its work may not have noticed yet.
+func (d *Driver) dropTurn(s *server, key, owner string) {
+	d.inBackground(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+		defer cancel()
+		d.pass(ctx, s, dibsdriver.ReleaseParams{Key: key, Owner: owner}, false)
+	})
+}
+
+// turnLimit is how long the next in line may take to make use of its turn. With the time of one question it is below dibsdriver.QueueGrace.
+const turnLimit = dibsdriver.QueueGrace - 500*time.Millisecond
+
+// name is the baton's, at most 64 characters, and none of which it would matter whether they are capitals.
+func (d *Driver) batonName(s *server, key string) string {
+	sum := sha256.Sum256([]byte(s.database + "\x00" + d.prefix + "\x00" + key))
+	return "'dibs:" + hex.EncodeToString(sum[:20]) + "'"
+}
+
+func (b *batons) turn(key string) *turn {
+	t := b.turns[key]
+	if t == nil {
+		if len(b.turns) >= busyMost {
+			b.forget()
+		}
+		if b.turns == nil {
+			b.turns = make(map[string]*turn)
+		}
+		t = &turn{}
+		b.turns[key] = t
+	}
+	return t
+}
+
+// forget drops what is only known, not held.
+func (b *batons) forget() {
+	for key, t := range b.turns {
+		if t.conn == nil && t.owner == "" {
+			delete(b.turns, key)
+		}
+	}
+}
+
+// barred tells whether a waiter has to let others go first.
+func (b *batons) barred(p dibsdriver.AcquireParams) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := b.turns[p.Key]
+	return p.Waiter != "" && t != nil && t.conn == nil && time.Now().Before(t.othersFirst)
+}
+
+// wake tells whether the baton has just come to us, so that the key should be free.
+func (b *batons) wake(key string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := b.turns[key]
+	if t == nil || !t.woken {
+		return false
+	}
+	t.woken = false
+	return true
+}
+
+// acquired notes that the key is ours.
+func (d *Driver) acquired(s *server, p dibsdriver.AcquireParams) {
+	b := &d.batons
+	if b.refused.Load() {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if t := b.turns[p.Key]; t != nil {
+		stuck := t.stuck
+		t.owner, t.stuck, t.othersFirst = p.Owner, 0, time.Time{}
+		if t.conn != nil {
+			return
+		}
+		if stuck != 0 {
+			d.inBackground(func(ctx context.Context) { d.unstick(ctx, s, p.Key, stuck) })
+		}
+	}
+	b.claims.add(d, s, p.Key, p.Owner)
+}
+
+// pass gives the baton to the next, after the key was released. It says whether there was one; known is what the release has told about that.
+func (d *Driver) pass(ctx context.Context, s *server, p dibsdriver.ReleaseParams, known bool) {
+	b := &d.batons
+	if b.refused.Load() {
+		return
+	}
+	b.mu.Lock()
+	t := b.turns[p.Key]
+	var conn *sql.Conn
+	if t != nil && t.owner == p.Owner {
+		conn, t.conn, t.owner = t.conn, nil, ""
+	}
+	claim := b.claims.take(p.Key, p.Owner)
+	b.mu.Unlock()
+
+	others := known
+	name := d.batonName(s, p.Key)
+	switch {
+	case conn != nil:
+		others = d.giveAway(ctx, conn, name)
+	case claim != nil:
+		others = d.unclaim(ctx, claim)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch t := b.turns[p.Key]; {
+	case others:
+		b.turn(p.Key).othersFirst = time.Now().Add(turnLimit)
+	case t != nil && t.conn == nil && t.owner == "":
+		delete(b.turns, p.Key)
+	}
+}
+
+// giveAway releases the baton that a waiting session got, and gives the connection back to the pool. It tells whether somebody
+// else has the baton now.
+func (d *Driver) giveAway(ctx context.Context, conn *sql.Conn, name string) (others bool) {
+	_, free, err := twoAnswers(ctx, conn, "SELECT RELEASE_LOCK("+name+"), IS_FREE_LOCK("+name+")")
+	d.putWaiting(conn, err != nil)
+	return err == nil && free == 0
+}
+
+func (d *Driver) putWaiting(conn *sql.Conn, broken bool) {
+	if broken {
+		drop(conn)
+	} else {
+		_ = conn.Close()
+	}
+	d.batons.mu.Lock()
+	defer d.batons.mu.Unlock()
+	d.batons.waiting--
+}
+
+func twoAnswers(ctx context.Context, conn *sql.Conn, statement string) (a, b int64, err error) {
+	var first, second sql.NullInt64
+	err = conn.QueryRowContext(ctx, statement).Scan(&first, &second)
+	return first.Int64, second.Int64, err
+}
+
+// Contended tells whether another process waits for a key that is ours; if so it is given the baton.
+func (d *Driver) Contended(ctx context.Context, key string) (bool, error) {
+	if err := d.enter(ctx); err != nil {
+		return true, err
+	}
+	defer d.calls.Done()
+	s, err := d.ensure(ctx)
+	if err != nil || d.batons.refused.Load() {
+		return true, err
+	}
+	name := d.batonName(s, key)
+	swap := "SELECT RELEASE_LOCK(" + name + "), GET_LOCK(" + name + ", 0)"
+	b := &d.batons
+	b.mu.Lock()
+	t := b.turns[key]
+	var conn *sql.Conn
+	if t != nil && t.owner != "" {
+		conn, t.conn = t.conn, nil // nobody else may use it meanwhile
+	}
+	b.mu.Unlock()
+	if conn != nil {
+		_, ours, err := twoAnswers(ctx, conn, swap)
+		if err == nil && ours == 1 {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			t.conn = conn
+			return false, nil
+		}
+		d.putWaiting(conn, err != nil)
+		return true, nil
+	}
+	if others, had := d.swapClaim(ctx, key, swap); had {
+		return others, nil
+	}
+	var others bool
+	err = d.send(ctx, request{doing: "ask for waiters", take: d.take, reads: true}, func(conn *sql.Conn) error {
+		free, _, err := twoAnswers(ctx, conn, "SELECT IS_FREE_LOCK("+name+"), 0")
+		others = free == 0
+		return err
+	})
+	return others || err != nil, err
+}
+
+// unstick ends the session that keeps the baton although it made no use of its turn: a process that is frozen, or a machine that is gone. Its own
+// next statement finds the connection closed, and it waits anew. A user may end what is its own.
+func (d *Driver) unstick(ctx context.Context, s *server, key string, session int64) {
+	if session == 0 || !pauseFor(ctx, 200*time.Millisecond) { // it may have been on its way
+		return
+	}
+	name := d.batonName(s, key)
+	_ = d.send(ctx, request{doing: "end a stuck turn", take: d.take, reads: true}, func(conn *sql.Conn) error {
+		now, _, err := twoAnswers(ctx, conn, "SELECT IS_USED_LOCK("+name+"), 0")
+		if err != nil || now != session {
+			return err
+		}
+		_, err = conn.ExecContext(ctx, "KILL "+number(session))
+		return err
+	})
+}
+
+// closeBatons gives up all that is held or waited for. No call is under way.
+func (d *Driver) closeBatons() {
+	b := &d.batons
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, t := range b.turns {
+		if t.conn != nil {
+			drop(t.conn)
+		}
+	}
+	b.turns = nil
+}
+
+func pauseFor(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

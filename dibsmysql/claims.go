@@ -1,0 +1,234 @@
+package dibsmysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"time"
+)
+
+// A holder that took its key while it was free has no baton. Once its hold has lasted for a moment it claims the baton, so that those who come wait in
+// the server until it is done. All claims of a process are made on the keeper's connection, which it has anyway, none of them waiting for anybody.
+const (
+	claimAfter   = 20 * time.Millisecond
+	claimRetry   = 640 * time.Millisecond // at the longest, when a waiter had the baton at the time
+	claimBatch   = 64
+	claimMost    = 256 // waiters for the keys beyond poll
+	claimTimeout = 2 * time.Second
+)
+
+// claims belong to the lock of batons.
+type claims struct {
+	all     map[string]*claim // by key
+	running bool
+	wakesAt time.Time // when the goroutine looks again by itself
+	kick    chan struct{}
+}
+
+type claim struct {
+	owner, name string
+	due         time.Time
+	tries       int
+	conn        *sql.Conn // on which we have the baton
+	over        bool      // the key was released
+}
+
+// add claims the baton of a key soon. It is called with the lock held.
+func (c *claims) add(d *Driver, s *server, key, owner string) {
+	if len(c.all) >= claimMost {
+		return
+	}
+	if c.all == nil {
+		c.all = make(map[string]*claim)
+	}
+	cl := &claim{owner: owner, name: d.batonName(s, key), due: time.Now().Add(claimAfter)}
+	c.all[key] = cl
+	switch {
+	case !c.running:
+		c.kick = make(chan struct{}, 1)
+		c.running, c.wakesAt = true, cl.due
+		c.running = d.inBackground(d.claim)
+	case cl.due.Before(c.wakesAt):
+		c.wakesAt = cl.due
+		select {
+		case c.kick <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// take removes the claim of a key that was released. It returns it if the baton is ours. It is called with the lock held.
+func (c *claims) take(key, owner string) *claim {
+	cl := c.all[key]
+	if cl == nil || cl.owner != owner {
+		return nil
+	}
+	delete(c.all, key)
+	cl.over = true
+	if cl.conn == nil {
+		return nil
+	}
+	return cl
+}
+
+// claim is the goroutine that makes the claims; it ends when there are none.
+func (d *Driver) claim(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		due, next, ok := d.dueClaims()
+		if !ok {
+			return
+		}
+		if len(due) > 0 {
+			d.makeClaims(ctx, due)
+			continue
+		}
+		timer.Reset(next)
+		select {
+		case <-timer.C:
+		case <-d.batons.claims.kick:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// dueClaims returns what is to be claimed now, or how long to wait; not ok when the goroutine ends.
+func (d *Driver) dueClaims() (due []*claim, next time.Duration, ok bool) {
+	b := &d.batons
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.claims.all) == 0 || b.refused.Load() {
+		b.claims.running = false
+		return nil, 0, false
+	}
+	now := time.Now()
+	next = time.Hour
+	for _, c := range b.claims.all {
+		switch {
+		case c.conn != nil:
+		case c.due.After(now):
+			next = min(next, c.due.Sub(now))
+		case len(due) < claimBatch:
+			due = append(due, c)
+		}
+	}
+	b.claims.wakesAt = now.Add(next)
+	return due, next, true
+}
+
+func (d *Driver) makeClaims(ctx context.Context, due []*claim) {
+	conn := d.keeper.idle()
+	got := make([]bool, len(due))
+	if conn != nil {
+		ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+		err := getLocks(ctx, conn, due, got)
+		cancel()
+		if refusesBatons(err) {
+			d.batons.refused.Store(true)
+		}
+		d.keeper.put(conn, err != nil && code(err) == 0)
+		if err != nil {
+			clear(got)
+		}
+	}
+	var late []*claim // released meanwhile
+	b := &d.batons
+	b.mu.Lock()
+	for i, c := range due {
+		if got[i] {
+			c.conn = conn
+			if c.over {
+				late = append(late, c)
+			}
+			continue
+		}
+		c.due = time.Now().Add(min(claimAfter<<min(c.tries, 10), claimRetry))
+		c.tries++
+	}
+	b.mu.Unlock()
+	for _, c := range late {
+		d.unclaim(ctx, c)
+	}
+}
+
+func getLocks(ctx context.Context, conn *sql.Conn, due []*claim, got []bool) error {
+	answers, into := make([]sql.NullInt64, len(due)), make([]any, len(due))
+	var q strings.Builder
+	for i, c := range due {
+		into[i] = &answers[i]
+		q.WriteString([]string{"SELECT ", ", "}[min(i, 1)])
+		q.WriteString("GET_LOCK(" + c.name + ", 0)")
+	}
+	if err := conn.QueryRowContext(ctx, q.String()).Scan(into...); err != nil {
+		return err
+	}
+	for i, a := range answers {
+		got[i] = a.Int64 == 1
+	}
+	return nil
+}
+
+// unclaim gives a claimed baton away, on the session that has it. It tells whether somebody else has it now.
+func (d *Driver) unclaim(ctx context.Context, c *claim) (others bool) {
+	give := "SELECT RELEASE_LOCK(" + c.name + "), IS_FREE_LOCK(" + c.name + ")"
+	_, free, err := d.onClaim(ctx, c, 5*patience, give)
+	if errors.Is(err, errSlotTaken) { // by a renewal that hangs
+		d.inBackground(func(ctx context.Context) { _, _, _ = d.onClaim(ctx, c, time.Hour, give) })
+	}
+	return err == nil && free == 0
+}
+
+// swapClaim lets go of the baton and takes it again, unless somebody waits, who then has it. had is false if there was no baton.
+func (d *Driver) swapClaim(ctx context.Context, key, swap string) (others, had bool) {
+	b := &d.batons
+	b.mu.Lock()
+	c := b.claims.all[key]
+	had = c != nil && c.conn != nil
+	b.mu.Unlock()
+	if !had {
+		return false, false
+	}
+	_, ours, err := d.onClaim(ctx, c, 5*patience, swap)
+	if err == nil && ours == 1 {
+		return false, true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c.conn, c.due = nil, time.Now().Add(claimRetry)
+	return true, true
+}
+
+var errSlotTaken, errOtherSession = errors.New("the keeper's connection is in use"), errors.New("the baton's session has ended")
+
+// onClaim runs a statement on the session that has the baton. If that is not the keeper's any more, the baton has gone with it.
+func (d *Driver) onClaim(ctx context.Context, c *claim, wait time.Duration, statement string) (a, b int64, err error) {
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	var conn *sql.Conn
+	select {
+	case conn = <-d.keeper.slot:
+	case <-t.C:
+		return 0, 0, errSlotTaken
+	case <-ctx.Done():
+		return 0, 0, errSlotTaken
+	}
+	if conn == nil || conn != c.conn {
+		d.keeper.put(conn, false)
+		return 0, 0, errOtherSession
+	}
+	a, b, err = twoAnswers(ctx, conn, statement)
+	d.keeper.put(conn, err != nil)
+	return a, b, err
+}
+
+// refusesBatons tells whether the server knows no named locks, or does not allow them.
+func refusesBatons(err error) bool {
+	switch code(err) {
+	case 0, 1205, 1213, 1317, 1969, 3024, 3058, 1053, 1927, 4031:
+		return false
+	}
+	return true
+}
