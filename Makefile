@@ -53,8 +53,10 @@ mutate: ## Mutation tests of the engine's rooms; ROOMS="internal/seen ." for som
 	scripts/mutate $(ROOMS)
 
 .PHONY: bench
-bench: ## All benchmarks
+bench: ## All benchmarks, then dibs beside other ways of locking, in short (go run ./bench -help)
+	@scripts/test-deps
 	go test -run '^$$' -bench . -benchmem work
+	go run ./bench -short
 
 .PHONY: build
 build: ## Build the command to bin/dibs

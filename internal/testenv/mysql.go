@@ -159,9 +159,14 @@ func (f *family) server(p *program, dir, data string, flags []string) (*Server, 
 	if err != nil {
 		return nil, err
 	}
+	// Not /tmp: MariaDB, when it starts, removes there what another that runs has in use.
+	tmp := filepath.Join(dir, "tmp")
+	if err := os.Mkdir(tmp, 0o700); err != nil {
+		return nil, err
+	}
 	s := &Server{Kind: f.kind, Addr: addr, dir: dir, ready: greeted}
 	f.accounts(s)
-	all := append([]string{"--datadir=" + data, "--port=" + port, "--socket=" + filepath.Join(dir, "s"), "--pid-file=" + filepath.Join(dir, "pid")},
+	all := append([]string{"--datadir=" + data, "--tmpdir=" + tmp, "--port=" + port, "--socket=" + filepath.Join(dir, "s"), "--pid-file=" + filepath.Join(dir, "pid")},
 		append(append(append([]string{}, common...), f.flags...), flags...)...)
 	s.command = func() *exec.Cmd { return p.command(all...) }
 	return s, nil
