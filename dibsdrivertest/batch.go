@@ -2,7 +2,6 @@ package dibsdrivertest
 
 import (
 	"fmt"
-	"runtime"
 	"sync"
 	"time"
 
@@ -20,7 +19,7 @@ func thousand(e *env) {
 		ttl = e.ttl
 	}
 	a, faults := e.faultyLocker(dibs.Config{TTL: ttl})
-	base := runtime.NumGoroutine()
+	base := goroutines()
 	const n = 1000
 	locks := make([]*dibs.Lock, n)
 	var wg sync.WaitGroup
@@ -39,7 +38,7 @@ func thousand(e *env) {
 	time.Sleep(ttl / 3) // the first renewals bring together what was acquired apart
 	before := faults.Calls(OpRenew)
 	began := time.Now()
-	e.throughout(ttl, "goroutines", func() bool { return runtime.NumGoroutine() < base+30 })
+	e.throughout(ttl, "goroutines", func() bool { return goroutines() < base+30 })
 	thirds := float64(time.Since(began)) / float64(ttl/3)
 	if calls := faults.Calls(OpRenew) - before; float64(calls) > 6*(thirds+1) {
 		e.Errorf("%d renewals in %.1f thirds of a TTL", calls, thirds)

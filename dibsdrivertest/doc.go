@@ -14,5 +14,7 @@
 // waits for what must happen and measures when it did.
 //
 // [History] is the random test: several processes under kill, freeze and slow stores, and a checker that knows what a
-// leased lock may do. [Faulty] and [Proxy] make a store, or the wire to it, go wrong on purpose.
+// leased lock may do; a store that is a [Crasher] is killed in it as well, and [Crash] looks whether anything is lost by that. [Faulty] and [Proxy] make a
+// store, or the wire to it, go wrong on purpose: a store that is [Networked] has the cases of loss, retry, lost answers and outages on a real wire, too,
+// and [Through] gives it all cases on one.
 package dibsdrivertest

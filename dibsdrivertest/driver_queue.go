@@ -84,7 +84,7 @@ func queueLeave(e *env) {
 	e.getsNot(a, w1)
 	e.getsNot(b, w2)
 	leave := func(w string) error {
-		return a.(dibsdriver.Queuer).Leave(e.Context(), dibsdriver.WaitParams{Key: "k", Waiter: w})
+		return a.(dibsdriver.Leaver).Leave(e.Context(), dibsdriver.WaitParams{Key: "k", Waiter: w})
 	}
 	e.ok(leave(w1), "leave")
 	e.ok(leave(w1), "leave again")

@@ -16,6 +16,8 @@ type Factory struct {
 	// Bubble tells that the store lives in this process's memory and waits for nothing but channels and timers, so that its tests
 	// can run in a testing/synctest bubble, where time is exact.
 	Bubble bool
+	// Cases selects by name those that are run, nil all of them.
+	Cases func(name string) bool
 }
 
 // Store is one store under test. What it can do beside this it says by implementing the other interfaces of this file.
@@ -58,6 +60,25 @@ type QueueCounter interface {
 // Blocker is a store that can be made to hang for everybody, as by a slow transaction of a stranger.
 type Blocker interface {
 	Block(t testing.TB) (unblock func())
+}
+
+// Networked is a store behind a server, so that a [Proxy] can stand on the wire to it.
+type Networked interface {
+	// Addr is where its clients connect.
+	Addr() string
+	// Via is the same store for clients that connect to addr instead.
+	Via(addr string) Store
+}
+
+// SessionCounter is a store that can tell how many sessions of its drivers there are in the server, and how many of them are in the middle of
+// something there.
+type SessionCounter interface {
+	Sessions(t testing.TB) (all, working int)
+}
+
+// Crasher is a store whose server belongs to the test alone and can be killed, as by a crash, and started again on its data.
+type Crasher interface {
+	Crash(t testing.TB) (restart func())
 }
 
 // TakeoverRecorder is a store that itself can write down who took a key from whom.

@@ -21,6 +21,7 @@ const (
 	OpPing
 	OpWait
 	OpLeave
+	OpContended
 	ops
 )
 
@@ -56,28 +57,28 @@ type Rule struct {
 // Faulty wraps d. Until a rule is set it changes nothing.
 func Faulty(d dibsdriver.Driver) *FaultyDriver { return &FaultyDriver{inner: d} }
 
-// Driver returns the driver to be used; it is a Waker or a Queuer only if the wrapped one is.
+// Driver returns the driver to be used; it is a Waker or a Leaver only if the wrapped one is.
 func (f *FaultyDriver) Driver() dibsdriver.Driver {
 	_, wakes := f.inner.(dibsdriver.Waker)
-	_, queues := f.inner.(dibsdriver.Queuer)
+	_, leaves := f.inner.(dibsdriver.Leaver)
 	m := faultyMoves{f}
 	switch {
-	case wakes && queues:
+	case wakes && leaves:
 		return struct {
 			faultyMoves
 			faultyWaker
-			faultyQueuer
-		}{m, faultyWaker{f}, faultyQueuer{f}}
+			faultyLeaver
+		}{m, faultyWaker{f}, faultyLeaver{f}}
 	case wakes:
 		return struct {
 			faultyMoves
 			faultyWaker
 		}{m, faultyWaker{f}}
-	case queues:
+	case leaves:
 		return struct {
 			faultyMoves
-			faultyQueuer
-		}{m, faultyQueuer{f}}
+			faultyLeaver
+		}{m, faultyLeaver{f}}
 	}
 	return m
 }

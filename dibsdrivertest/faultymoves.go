@@ -11,7 +11,7 @@ type faultyMoves struct{ f *FaultyDriver }
 
 type faultyWaker struct{ f *FaultyDriver }
 
-type faultyQueuer struct{ f *FaultyDriver }
+type faultyLeaver struct{ f *FaultyDriver }
 
 func (m faultyMoves) Acquire(ctx context.Context, p dibsdriver.AcquireParams) (dibsdriver.AcquireResult, error) {
 	c := &Call{Op: OpAcquire, Ctx: ctx, Keys: []string{p.Key}, Owner: p.Owner, apply: func(ctx context.Context, c *Call) (err error) {
@@ -81,8 +81,21 @@ func (m faultyWaker) Wait(ctx context.Context, p dibsdriver.WaitParams) error {
 	}})
 }
 
-func (m faultyQueuer) Leave(ctx context.Context, p dibsdriver.WaitParams) error {
+func (m faultyLeaver) Leave(ctx context.Context, p dibsdriver.WaitParams) error {
 	return m.f.do(&Call{Op: OpLeave, Ctx: ctx, Keys: []string{p.Key}, apply: func(ctx context.Context, _ *Call) error {
-		return m.f.inner.(dibsdriver.Queuer).Leave(ctx, p)
+		return m.f.inner.(dibsdriver.Leaver).Leave(ctx, p)
 	}})
+}
+
+// Contended of a driver that cannot tell is what the engine assumes then.
+func (m faultyMoves) Contended(ctx context.Context, key string) (others bool, err error) {
+	c, ok := m.f.inner.(dibsdriver.Contender)
+	if !ok {
+		return true, nil
+	}
+	err = m.f.do(&Call{Op: OpContended, Ctx: ctx, Keys: []string{key}, apply: func(ctx context.Context, _ *Call) (err error) {
+		others, err = c.Contended(ctx, key)
+		return err
+	}})
+	return others, err
 }

@@ -12,18 +12,25 @@ import (
 
 var givingBackCases = []testcase{
 	{name: "S6/B19/release_on_a_dead_context", run: releaseDead},
-	{name: "S6/B19/B21/release_when_store_fails", run: releaseOutage(FailBefore(errAway)), needs: freeTTL},
-	{name: "S6/B19/B21/release_when_store_swallows", run: releaseOutage(Hole()), needs: freeTTL},
-	{name: "S6/B19/B21/release_when_store_hangs", run: releaseOutage(Hang()), needs: freeTTL},
+	{name: "S6/B19/B21/release_when_store_fails", run: releaseOutage(inMoves(FailBefore(errAway))), needs: freeTTL},
+	{name: "S6/B19/B21/release_when_store_swallows", run: releaseOutage(inMoves(Hole())), needs: freeTTL},
+	{name: "S6/B19/B21/release_when_store_hangs", run: releaseOutage(inMoves(Hang())), needs: freeTTL},
+	{name: "S6/B19/B21/release_when_wire_is_cut", run: releaseOutage(onWire((*Proxy).Cut)), needs: freeTTL | networked},
+	{name: "S6/B19/B21/release_when_wire_stalls", run: releaseOutage(onWire((*Proxy).Stall)), needs: freeTTL | networked},
+	{name: "S6/B19/B21/release_when_wire_swallows", run: releaseOutage(onWire((*Proxy).Hole)), needs: freeTTL | networked},
+	{name: "S6/B19/B21/release_on_a_forgotten_connection", run: releaseForgotten, needs: freeTTL | networked},
 	{name: "S2/S6/release_answer_dropped", run: releaseDropped(DropReply()), needs: freeTTL},
 	{name: "S2/S6/release_answer_swallowed", run: releaseDropped(HoleReply()), needs: freeTTL},
+	{name: "S2/S6/release_answer_cut_on_the_wire", run: releaseDroppedOnWire(answerThenCut), needs: freeTTL | networked},
+	{name: "S2/S6/release_answer_swallowed_on_the_wire", run: releaseDroppedOnWire((*Proxy).HoleReplies), needs: freeTTL | networked},
 	{name: "S6/release_twice", run: releaseAgain},
 	{name: "S6/release_at_once_by_many", run: releaseByMany},
 	{name: "S6/B06/release_before_a_renewal_answers", run: releaseInRenewal(Delay(0, 300*time.Millisecond))},
 	{name: "S6/B06/release_before_a_renewal_arrives", run: releaseInRenewal(Delay(300*time.Millisecond, 0))},
 	{name: "S6/B06/release_during_outage_stops_renewal", run: releaseStopsRenewal},
 	{name: "S6/B06/fast_rounds", run: releaseFast},
-	{name: "S6/B21/own_leftover_does_not_block", run: ownLeftover, needs: freeTTL},
+	{name: "S6/B21/own_leftover_does_not_block", run: ownLeftover(inMoves(FailBefore(errAway))), needs: freeTTL},
+	{name: "S6/B21/own_leftover_of_a_cut_wire_does_not_block", run: ownLeftover(onWire((*Proxy).Cut)), needs: freeTTL | networked},
 }
 
 func releaseDead(e *env) {
@@ -50,13 +57,13 @@ func releaseDead(e *env) {
 
 // releaseOutage: the release returns in time and says so, and goes on by itself: the key is free soon after the store is back, not at the
 // end of a long lease.
-func releaseOutage(fault Fault) func(e *env) {
+func releaseOutage(tr trouble) func(e *env) {
 	return func(e *env) {
 		const timeout = time.Second
-		a, faults := e.faultyLocker(dibs.Config{TTL: longTTL, RequestTimeout: timeout})
+		a, faults := e.linked(dibs.Config{TTL: longTTL, RequestTimeout: timeout}, tr)
 		b := e.lockerWith(dibs.Config{TTL: longTTL})
 		lock, work := e.hold(a, "k")
-		faults.OnAll(fault)
+		faults.begin()
 		began := time.Now()
 		err := lock.Release()
 		e.took(began, 0, timeout+50*time.Millisecond, "release")
@@ -71,7 +78,7 @@ func releaseOutage(fault Fault) func(e *env) {
 			e.Errorf("%d renewals", n)
 		}
 		faults.Heal()
-		e.free(b, "k", 2*time.Second)
+		e.free(b, "k", 2*time.Second+e.slack)
 	}
 }
 
@@ -93,6 +100,36 @@ func releaseDropped(fault Fault) func(e *env) {
 			e.free(a, "k", e.slack)
 		}
 	}
+}
+
+// releaseDroppedOnWire: the same by a real connection.
+func releaseDroppedOnWire(spoil func(*Proxy)) func(e *env) {
+	return func(e *env) {
+		a, wire := e.linked(dibs.Config{TTL: longTTL, RequestTimeout: time.Second}, onWire(spoil))
+		b := e.lockerWith(dibs.Config{TTL: longTTL})
+		for range 3 {
+			lock, _ := e.hold(a, "k")
+			wire.begin()
+			err := lock.Release()
+			e.is(err, dibs.ErrUnavailable, "release")
+			e.isNot(err, dibs.ErrLost, "release")
+			e.free(b, "k", e.slack)
+			wire.Heal()
+			e.free(a, "k", e.slack)
+		}
+	}
+}
+
+// releaseForgotten: a release by a connection that leads nowhere is repeated by another one; the key is not left to a long lease.
+func releaseForgotten(e *env) {
+	a, wire := e.linked(dibs.Config{TTL: longTTL, RequestTimeout: time.Second}, onWire((*Proxy).Forget))
+	b := e.lockerWith(dibs.Config{TTL: longTTL})
+	lock, _ := e.hold(a, "k")
+	wire.begin()
+	if err := lock.Release(); err != nil {
+		e.is(err, dibs.ErrUnavailable, "release")
+	}
+	e.free(b, "k", 5*time.Second)
 }
 
 func releaseAgain(e *env) {
@@ -212,14 +249,16 @@ func releaseFast(e *env) {
 }
 
 // ownLeftover: a client whose release failed must not wait for its own lease, while other locks keep its session alive.
-func ownLeftover(e *env) {
-	a, faults := e.faultyLocker(dibs.Config{TTL: longTTL, RequestTimeout: 500 * time.Millisecond})
-	other, _ := e.hold(a, "other")
-	lock, _ := e.hold(a, "k")
-	faults.OnAll(FailBefore(errAway))
-	e.is(lock.Release(), dibs.ErrUnavailable, "release")
-	time.Sleep(2 * time.Second)
-	faults.Heal()
-	e.free(a, "k", 2*time.Second)
-	e.ok(other.Release(), "release")
+func ownLeftover(tr trouble) func(e *env) {
+	return func(e *env) {
+		a, faults := e.linked(dibs.Config{TTL: longTTL, RequestTimeout: e.patience(500 * time.Millisecond)}, tr)
+		other, _ := e.hold(a, "other")
+		lock, _ := e.hold(a, "k")
+		faults.begin()
+		e.is(lock.Release(), dibs.ErrUnavailable, "release")
+		time.Sleep(2 * time.Second)
+		faults.Heal()
+		e.free(a, "k", 2*time.Second+e.slack)
+		e.ok(other.Release(), "release")
+	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 func TestHistory(t *testing.T) {
-	for _, f := range []dibsdrivertest.Factory{memoryStore, sqliteStore} {
+	for _, f := range []dibsdrivertest.Factory{memoryStore, sqliteStore, crashingMySQL, crashingMariaDB} {
 		t.Run(f.Name, func(t *testing.T) { dibsdrivertest.History(t, f) })
 	}
 }

@@ -48,6 +48,10 @@ type chaos struct {
 	resource string
 	takeover func() []Takeover
 
+	// tools is held by whoever speaks to the store with its own tools, which cannot work while it is down.
+	tools   sync.Mutex
+	crashes int
+
 	mu      sync.Mutex
 	started int
 	running map[int]*Taker
@@ -80,13 +84,13 @@ func historyOfProcesses(t *testing.T, f Factory) {
 	ctx, cancel := context.WithTimeout(t.Context(), most)
 	defer cancel()
 	var all sync.WaitGroup
-	for i, do := range []func(context.Context, *rand.Rand){c.freezeSome, c.freezeSome, c.killSome, c.blockStore, c.watchStore} {
+	for i, do := range []func(context.Context, *rand.Rand){c.freezeSome, c.freezeSome, c.killSome, c.blockStore, c.watchStore, c.crashStore} {
 		all.Go(func() { do(ctx, random(c.seed, 1000+i)) })
 	}
 	began := time.Now()
 	for ctx.Err() == nil {
 		time.Sleep(500 * time.Millisecond)
-		if n := c.count(); time.Since(began) > least && n.takeovers >= enough && n.freezes >= enough {
+		if n := c.count(); time.Since(began) > least && n.takeovers >= enough && n.freezes >= enough && c.crashedEnough() {
 			cancel()
 		}
 	}
@@ -95,7 +99,10 @@ func historyOfProcesses(t *testing.T, f Factory) {
 		p.Kill()
 	}
 	n := c.count()
-	t.Logf("%s in %s: %s", f.Name, time.Since(began).Round(time.Second), n)
+	t.Logf("%s in %s: %d crashes of the store, %s", f.Name, time.Since(began).Round(time.Second), c.crashes, n)
+	if !c.crashedEnough() {
+		t.Errorf("the store has crashed %d times, want %d: this run proves nothing", c.crashes, enoughCrashes)
+	}
 	if _, ok := c.store.(TakeoverRecorder); ok && (n.takeovers < enough || n.freezes < enough) {
 		t.Errorf("%d takeovers and %d freezes, want %d each: this run proves nothing", n.takeovers, n.freezes, enough)
 	}
@@ -106,7 +113,9 @@ func historyOfProcesses(t *testing.T, f Factory) {
 }
 
 func (c *chaos) count() tally {
+	c.tools.Lock()
 	record := c.takeover()
+	c.tools.Unlock()
 	c.h.mu.Lock()
 	defer c.h.mu.Unlock()
 	c.h.store = record
@@ -194,9 +203,11 @@ func (c *chaos) blockStore(ctx context.Context, rng *rand.Rand) {
 	b, ok := c.store.(Blocker)
 	for ok && ctx.Err() == nil {
 		time.Sleep(time.Second + time.Duration(rng.Int64N(int64(time.Second))))
+		c.tools.Lock()
 		unblock := b.Block(c)
 		time.Sleep(time.Duration(rng.Int64N(int64(500 * time.Millisecond))))
 		unblock()
+		c.tools.Unlock()
 	}
 }
 
@@ -204,9 +215,12 @@ func (c *chaos) blockStore(ctx context.Context, rng *rand.Rand) {
 func (c *chaos) watchStore(ctx context.Context, _ *rand.Rand) {
 	b, ok := c.store.(Blocker)
 	for ok && ctx.Err() == nil {
+		c.tools.Lock()
 		from := now()
 		b.Block(c)()
-		if to := now(); to.sub(from) > 50*time.Millisecond {
+		to := now()
+		c.tools.Unlock()
+		if to.sub(from) > 50*time.Millisecond {
 			c.h.mu.Lock()
 			c.h.blocked = append(c.h.blocked, span{from, to})
 			c.h.mu.Unlock()

@@ -3,6 +3,8 @@ package dibsdrivertest
 import (
 	"context"
 	"runtime"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/dibs-go/dibs"
@@ -12,7 +14,10 @@ import (
 var leakCases = []testcase{
 	{name: "L5/B09/rounds", run: leakRounds, needs: realTime},
 	{name: "L5/B09/goroutines_end_when_idle", run: leakIdle, needs: realTime},
-	{name: "L5/nothing_is_left", run: leakAll, needs: realTime},
+	{name: "L5/nothing_is_left", run: leakAll(inMoves(HoleReply())), needs: realTime},
+	{name: "L5/nothing_is_left_of_a_wire_without_answers", run: leakAll(onWire((*Proxy).HoleReplies)), needs: realTime | networked},
+	{name: "L5/nothing_is_left_of_a_cut_wire", run: leakAll(onWire((*Proxy).Cut)), needs: realTime | networked},
+	{name: "L2/cancelled_waiters_leave_nothing_in_the_server", run: leakNoThread, needs: sessions},
 }
 
 // leakRounds: each way in which a call can end, many times over, leaves no goroutine behind.
@@ -51,18 +56,18 @@ func leakRounds(e *env) {
 			rule.Off()
 		}},
 	}
-	base := runtime.NumGoroutine()
+	base := goroutines()
 	for name, r := range rounds {
 		for range r.n {
 			r.do()
 		}
-		e.until(2*time.Second+e.slack, "goroutines are back after: "+name, func() bool { return runtime.NumGoroutine() <= base+5 })
+		e.until(2*time.Second+e.slack, "goroutines are back after: "+name, func() bool { return goroutines() <= base+5 })
 	}
 }
 
 // leakIdle: a Locker that holds nothing and waits for nothing has no goroutine at all.
 func leakIdle(e *env) {
-	base := runtime.NumGoroutine()
+	base := goroutines()
 	lockers := make([]*dibs.Locker, 20)
 	for i := range lockers {
 		lockers[i] = e.locker()
@@ -71,19 +76,36 @@ func leakIdle(e *env) {
 	}
 	// What a driver keeps for itself (a pool's opener) ends with Close.
 	e.until(5*time.Second, "idle lockers have no goroutines of the engine's", func() bool {
-		return runtime.NumGoroutine() <= base+3*len(lockers)
+		return goroutines() <= base+3*len(lockers)
 	})
 	for _, l := range lockers {
 		e.ok(l.Shutdown(e.Context()), "shutdown")
 	}
-	e.until(5*time.Second, "goroutines are back after shutdown", func() bool { return runtime.NumGoroutine() <= base })
+	e.until(5*time.Second, "goroutines are back after shutdown", func() bool { return goroutines() <= base })
 }
 
-// leakAll: after a bit of everything, goroutines, rows that are held and places in queues are back where they were.
-func leakAll(e *env) {
-	ignore := goleak.IgnoreCurrent()
-	d := e.store.Driver(e)
-	f := Faulty(d)
+// goroutines is how many there are, without those of proxies: one that each connection costs is the test's, not the driver's.
+func goroutines() (n int) {
+	buf := make([]byte, 1<<20)
+	for len(buf) == runtime.Stack(buf, true) {
+		buf = make([]byte, 2*len(buf))
+	}
+	for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		if !strings.Contains(stack, "dibsdrivertest.(*Proxy)") {
+			n++
+		}
+	}
+	return n
+}
+
+// leakAll: after a bit of everything, goroutines, rows that are held, places in queues and sessions are back where they were.
+func leakAll(tr trouble) func(e *env) {
+	return func(e *env) { e.leakAll(tr) }
+}
+
+func (e *env) leakAll(tr trouble) {
+	f := e.openLink(tr)
+	ignore := goleak.IgnoreCurrent() // its proxy ends later
 	a, err := dibs.New(f.Driver(), e.config(dibs.Config{RequestTimeout: 300 * time.Millisecond}))
 	e.ok(err, "new")
 	b, err := dibs.New(e.store.Driver(e), e.config(dibs.Config{}))
@@ -92,7 +114,7 @@ func leakAll(e *env) {
 	waits := []<-chan taken{e.waits(a, "k"), e.waits(a, "k", dibs.MaxWait(100*time.Millisecond)), e.waits(a, "k2")}
 	n := e.got(waits[2], 5*time.Second)
 	time.Sleep(200 * time.Millisecond)
-	f.OnAll(HoleReply())
+	f.begin()
 	n.lock.Release()
 	time.Sleep(500 * time.Millisecond)
 	f.Heal()
@@ -105,6 +127,9 @@ func leakAll(e *env) {
 	}
 	e.ok(a.Shutdown(e.Context()), "shutdown")
 	e.ok(b.Shutdown(e.Context()), "shutdown")
+	if s, ok := e.store.(SessionCounter); ok {
+		e.until(time.Second+e.slack, "no session is left", func() bool { all, _ := s.Sessions(e); return all == 0 })
+	}
 	last := e.store.Driver(e)
 	e.until(2*e.ttl+e.slack, "no lease is left", func() bool {
 		records, err := last.List(e.Context(), "")
@@ -112,5 +137,29 @@ func leakAll(e *env) {
 		return len(records) == 0
 	})
 	e.ok(last.Close(), "close")
-	goleak.VerifyNone(e, ignore)
+	goleak.VerifyNone(e, ignore, goleak.IgnoreAnyFunction("github.com/dibs-go/dibs/dibsdrivertest.(*Proxy).serve.func1")) // after a cut it listens anew
+}
+
+// leakNoThread: what a waiter of another process had under way in the server has ended a second after the last of them has gone.
+func leakNoThread(e *env) {
+	a, b := e.locker(), e.locker()
+	s := e.store.(SessionCounter)
+	for range 3 {
+		held, _ := e.hold(a, "k", e.lasting()...)
+		ctx, cancel := context.WithCancel(e.Context())
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				if _, _, err := b.Acquire(ctx, "k"); err == nil {
+					e.Error("a second holder")
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		cancel()
+		all.Wait()
+		e.until(time.Second+e.slack, "no statement is left in the server", func() bool { _, working := s.Sessions(e); return working == 0 })
+		e.ok(held.Release(), "release")
+		e.free(b, "k", e.slack)
+	}
 }

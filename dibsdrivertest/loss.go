@@ -9,20 +9,26 @@ import (
 )
 
 var lossCases = []testcase{
-	{name: "S3/B01/store_fails", run: lossBy(FailBefore(errAway))},
-	{name: "S3/B01/store_swallows_requests", run: lossBy(Hole())},
-	{name: "S3/B01/store_swallows_answers", run: lossBy(HoleReply())},
-	{name: "S3/B01/store_drops_answers", run: lossBy(DropReply())},
-	{name: "S3/B01/store_hangs_deaf_to_contexts", run: lossBy(Hang())},
-	{name: "S3/B01/store_answers_late", run: lossBy(Delay(0, 3*time.Second))},
-	{name: "S3/B01/requests_arrive_late", run: lossBy(Late(3 * time.Second))},
-	{name: "S3/B01/answers_are_unknown", run: lossBy(func(c *Call) error {
+	{name: "S3/B01/store_fails", run: lossBy(inMoves(FailBefore(errAway)))},
+	{name: "S3/B01/store_swallows_requests", run: lossBy(inMoves(Hole()))},
+	{name: "S3/B01/store_swallows_answers", run: lossBy(inMoves(HoleReply()))},
+	{name: "S3/B01/store_drops_answers", run: lossBy(inMoves(DropReply()))},
+	{name: "S3/B01/store_hangs_deaf_to_contexts", run: lossBy(inMoves(Hang()))},
+	{name: "S3/B01/store_answers_late", run: lossBy(inMoves(Delay(0, 3*time.Second)))},
+	{name: "S3/B01/requests_arrive_late", run: lossBy(inMoves(Late(3 * time.Second)))},
+	{name: "S3/B01/answers_are_unknown", run: lossBy(inMoves(func(c *Call) error {
 		if c.Op == OpRenew {
 			c.Answers = make([]dibsdriver.RenewAnswer, len(c.Keys))
 			return nil
 		}
 		return errAway
-	})},
+	}))},
+	{name: "S3/B01/wire_cut", run: lossBy(onWire((*Proxy).Cut)), needs: networked},
+	{name: "S3/B01/wire_stalls", run: lossBy(onWire((*Proxy).Stall)), needs: networked},
+	{name: "S3/B01/wire_swallows_all", run: lossBy(onWire((*Proxy).Hole)), needs: networked},
+	{name: "S3/B01/wire_swallows_answers", run: lossBy(onWire((*Proxy).HoleReplies)), needs: networked},
+	{name: "S3/B01/wire_delays_answers", run: lossBy(slowWire(0, 3*time.Second)), needs: networked},
+	{name: "S3/B01/wire_delays_requests", run: lossBy(slowWire(3*time.Second, 0)), needs: networked},
 	{name: "S3/B01/store_hangs_for_all", run: lossByBlock, needs: blocks},
 	{name: "S3/B47/row_removed", run: lossByRemoval, needs: removesRow},
 	{name: "S3/store_says_lost", run: lossByAnswer},
@@ -33,14 +39,14 @@ var lossCases = []testcase{
 
 // lossBy takes the store away from a holder, in one of the ways in which stores go away, while another waits with a good
 // connection. A timer of the holder's own has to end its work: no answer will.
-func lossBy(fault Fault) func(e *env) {
+func lossBy(tr trouble) func(e *env) {
 	return func(e *env) {
-		a, faults := e.faultyLocker(dibs.Config{RequestTimeout: 2 * time.Second})
+		a, faults := e.linked(dibs.Config{RequestTimeout: 2 * time.Second}, tr)
 		b := e.locker()
 		lock, work := e.hold(a, "k")
 		good := faults.LastGood(OpAcquire)
 		end := ending(work)
-		faults.OnAll(fault)
+		faults.begin()
 
 		next := e.waits(b, "k")
 

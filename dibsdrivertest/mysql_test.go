@@ -1,8 +1,3 @@
-//go:build mysql
-
-// The suite on MySQL and MariaDB. It joins make test when waiters there stand in line between processes: until then the L3 cases of several
-// processes fail. Run it with: go test -tags mysql -run "TestMySQL|TestMariaDB" ./dibsdrivertest
-
 package dibsdrivertest_test
 
 import (
@@ -19,7 +14,7 @@ import (
 	"github.com/dibs-go/dibs/dibsdrivertest"
 	"github.com/dibs-go/dibs/dibsmysql"
 	"github.com/dibs-go/dibs/internal/testenv"
-	_ "github.com/go-sql-driver/mysql"
+	"github.com/go-sql-driver/mysql"
 )
 
 var (
@@ -27,7 +22,10 @@ var (
 	mariadbStore = dibsdrivertest.Factory{Name: "mariadb", New: newMySQL(testenv.MariaDB)}
 )
 
-func init() { openOther["mysql"] = openMySQL }
+func init() {
+	openOther["mysql"] = openMySQL
+	_ = mysql.SetLogger(&mysql.NopLogger{}) // it reports each connection that the tests break
+}
 
 func TestMySQL(t *testing.T)   { dibsdrivertest.Run(t, mysqlStore) }
 func TestMariaDB(t *testing.T) { dibsdrivertest.Run(t, mariadbStore) }
@@ -58,7 +56,7 @@ func newMySQL(server func(testing.TB) *testenv.Server) func(testing.TB) dibsdriv
 				mustExec(t, root, statement)
 			}
 		}
-		m := &mysqlDB{server: s, name: fmt.Sprintf("%s%d_%d", testenv.DatabasePrefix, os.Getpid(), mysqlDatabases.Add(1))}
+		m := &mysqlDB{server: s, addr: s.Addr, name: fmt.Sprintf("%s%d_%d", testenv.DatabasePrefix, os.Getpid(), mysqlDatabases.Add(1))}
 		mustExec(t, root, "CREATE DATABASE "+m.name)
 		t.Cleanup(func() { mustExec(t, root, "DROP DATABASE "+m.name) })
 		m.admin = openDB(t, s.Admin, s.Addr, m.name)
@@ -91,17 +89,36 @@ func mustExec(t testing.TB, db *sql.DB, statement string, args ...any) {
 // mysqlDB is a database of its own on a server that the tests share.
 type mysqlDB struct {
 	server *testenv.Server
+	addr   string // where its clients connect
 	name   string
 	admin  *sql.DB
 }
 
+func (m *mysqlDB) Addr() string { return m.addr }
+
+func (m *mysqlDB) Via(addr string) dibsdrivertest.Store {
+	via := *m
+	via.addr = addr
+	return &via
+}
+
+func (m *mysqlDB) Sessions(t testing.TB) (all, working int) {
+	t.Helper()
+	err := m.admin.QueryRow("SELECT COUNT(*), COALESCE(SUM(command <> 'Sleep'), 0) FROM information_schema.processlist WHERE user = ? AND db = ?",
+		m.server.App.User, m.name).Scan(&all, &working)
+	if err != nil {
+		t.Errorf("counting sessions: %v", err)
+	}
+	return all, working
+}
+
 func (m *mysqlDB) URL() string {
-	return fmt.Sprintf("mysql://%s:%s@%s/%s", m.server.App.User, m.server.App.Password, m.server.Addr, m.name)
+	return fmt.Sprintf("mysql://%s:%s@%s/%s", m.server.App.User, m.server.App.Password, m.addr, m.name)
 }
 
 func (m *mysqlDB) Driver(t testing.TB) dibsdriver.Driver {
 	t.Helper()
-	db := openDB(t, m.server.App, m.server.Addr, m.name)
+	db := openDB(t, m.server.App, m.addr, m.name)
 	return &poolDriver{dibsmysql.New(db, nil), db}
 }
 

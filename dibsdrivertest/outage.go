@@ -10,41 +10,57 @@ import (
 )
 
 var outageCases = []testcase{
-	{name: "L6/first_contact_fails_at_once", run: firstContact},
-	{name: "L6/waiters_sit_an_outage_out", run: sitOut(FailBefore(errAway))},
-	{name: "L6/waiters_sit_a_silence_out", run: sitOut(Hole())},
-	{name: "L6/200_waiters_share_an_outage", run: shareOutage(FailBefore(errAway))},
-	{name: "L6/200_waiters_share_a_silence", run: shareOutage(Hang())},
-	{name: "L6/200_newcomers_share_a_silence", run: shareFirstContact},
-	{name: "L6/outage_is_asked_gently", run: gentle},
+	{name: "L6/first_contact_fails_at_once", run: firstContact(inMoves(FailBefore(errAway)))},
+	{name: "L6/first_contact_by_a_cut_wire_fails_at_once", run: firstContact(onWire((*Proxy).Cut)), needs: networked},
+	{name: "L6/waiters_sit_an_outage_out", run: sitOut(inMoves(FailBefore(errAway)))},
+	{name: "L6/waiters_sit_a_silence_out", run: sitOut(inMoves(Hole()))},
+	{name: "L6/waiters_sit_a_cut_wire_out", run: sitOut(onWire((*Proxy).Cut)), needs: networked},
+	{name: "L6/waiters_sit_a_stalled_wire_out", run: sitOut(onWire((*Proxy).Stall)), needs: networked},
+	{name: "L6/waiters_sit_a_black_hole_out", run: sitOut(onWire((*Proxy).Hole)), needs: networked},
+	{name: "L6/waiters_of_forgotten_connections", run: forgottenWaiters, needs: networked},
+	{name: "L6/200_waiters_share_an_outage", run: shareOutage(inMoves(FailBefore(errAway)))},
+	{name: "L6/200_waiters_share_a_silence", run: shareOutage(inMoves(Hang()))},
+	{name: "L6/200_waiters_share_a_cut_wire", run: shareOutage(onWire((*Proxy).Cut)), needs: networked},
+	{name: "L6/200_waiters_share_a_stalled_wire", run: shareOutage(onWire((*Proxy).Stall)), needs: networked},
+	{name: "L6/200_newcomers_share_a_silence", run: shareFirstContact(inMoves(Hang()))},
+	{name: "L6/200_newcomers_share_a_stalled_wire", run: shareFirstContact(onWire((*Proxy).Stall)), needs: networked},
+	{name: "L6/outage_is_asked_gently", run: gentle(inMoves(FailBefore(errAway)))},
+	{name: "L6/cut_wire_is_asked_gently", run: gentle(onWire((*Proxy).Cut)), needs: networked},
 	{name: "L6/refusal_ends_the_wait", run: refusalEnds},
 }
 
-func firstContact(e *env) {
-	a, faults := e.faultyLocker(dibs.Config{})
-	faults.OnAll(FailBefore(errAway))
-	began := time.Now()
-	_, _, err := a.Acquire(e.Context(), "k")
-	e.promptly(began, "the first contact")
-	e.unknown(err, "acquire")
-	e.is(err, errInjected, "acquire") // the cause is not hidden
-	e.is(a.Ping(e.Context()), dibs.ErrUnavailable, "ping")
-	_, err = a.Locks(e.Context(), "")
-	e.is(err, dibs.ErrUnavailable, "locks")
-	faults.Heal()
-	e.free(a, "k", e.slack)
+func firstContact(tr trouble) func(e *env) {
+	return func(e *env) {
+		faults := e.link(tr)
+		a := e.lockerOn(faults.Driver(), dibs.Config{})
+		e.Cleanup(faults.Heal)
+		faults.begin()
+		began := time.Now()
+		_, _, err := a.Acquire(e.Context(), "k")
+		e.promptly(began, "the first contact")
+		e.unknown(err, "acquire")
+		if tr.moves != nil {
+			e.is(err, errInjected, "acquire") // the cause is not hidden
+		}
+		e.is(a.Ping(e.Context()), dibs.ErrUnavailable, "ping")
+		_, err = a.Locks(e.Context(), "")
+		e.is(err, dibs.ErrUnavailable, "locks")
+		faults.Heal()
+		e.free(a, "k", e.slack)
+	}
 }
 
 // sitOut: after one good answer a waiter waits through an outage, and has the key soon after it.
-func sitOut(fault Fault) func(e *env) {
+func sitOut(tr trouble) func(e *env) {
 	return func(e *env) {
-		a, faults := e.faultyLocker(dibs.Config{RequestTimeout: 500 * time.Millisecond})
+		a, faults := e.linked(dibs.Config{RequestTimeout: e.patience(500 * time.Millisecond)}, tr)
 		b := e.locker()
 		held, _ := e.hold(b, "k")
+		before := faults.LastGood(OpAcquire)
 		next := e.waits(a, "k")
-		e.until(2*time.Second, "the store has answered once", func() bool { return !faults.LastGood(OpAcquire).IsZero() })
+		e.until(10*time.Second, "the store has answered once", func() bool { return faults.LastGood(OpAcquire).After(before) })
 		time.Sleep(50 * time.Millisecond)
-		faults.OnAll(fault)
+		faults.begin()
 		time.Sleep(3 * e.ttl)
 		e.ok(held.Release(), "release")
 		if len(next) > 0 {
@@ -52,15 +68,15 @@ func sitOut(fault Fault) func(e *env) {
 			e.Fatalf("the waiter did not sit the outage out: %v", n.err)
 		}
 		faults.Heal()
-		n := e.got(next, 2*time.Second+e.slack) // the outage was asked for once a second
+		n := e.got(next, 2*time.Second+2*e.slack) // the outage was asked for once a second, and a last question may hang
 		e.ok(n.lock.Release(), "release")
 	}
 }
 
 // shareOutage: the waiters' time runs together, not one after another.
-func shareOutage(fault Fault) func(e *env) {
+func shareOutage(tr trouble) func(e *env) {
 	return func(e *env) {
-		a, faults := e.faultyLocker(dibs.Config{RequestTimeout: time.Second})
+		a, faults := e.linked(dibs.Config{RequestTimeout: e.patience(time.Second)}, tr)
 		b := e.locker()
 		held, _ := e.hold(b, "k")
 		var wg sync.WaitGroup
@@ -78,7 +94,7 @@ func shareOutage(fault Fault) func(e *env) {
 			})
 		}
 		time.Sleep(wait / 3) // the head asks once a second at the least: by now the store has answered for all of them
-		faults.OnAll(fault)
+		faults.begin()
 		wg.Wait()
 		faults.Heal()
 		e.ok(held.Release(), "release")
@@ -88,50 +104,70 @@ func shareOutage(fault Fault) func(e *env) {
 }
 
 // shareFirstContact: nobody has had an answer yet, and the store is silent. One time-out is everybody's.
-func shareFirstContact(e *env) {
-	timeout := 700 * time.Millisecond
-	a, faults := e.faultyLocker(dibs.Config{RequestTimeout: timeout})
-	faults.OnAll(Hang())
-	began := time.Now()
-	var wg sync.WaitGroup
-	for range 200 {
-		wg.Go(func() {
-			_, _, err := a.Acquire(e.Context(), "k", dibs.MaxWait(time.Minute))
-			if !errors.Is(err, dibs.ErrUnavailable) || errors.Is(err, dibs.ErrBusy) {
-				e.Errorf("a waiter was told: %v", err)
-			}
-		})
-	}
-	wg.Wait()
-	// Those who came when the first request was under way share the second.
-	if d := time.Since(began); d > 2*timeout+e.slack {
-		e.Errorf("200 newcomers were told after %s; a request may take %s", d, timeout)
+func shareFirstContact(tr trouble) func(e *env) {
+	return func(e *env) {
+		timeout := 700 * time.Millisecond
+		faults := e.link(tr)
+		a := e.lockerOn(faults.Driver(), dibs.Config{RequestTimeout: timeout})
+		e.Cleanup(faults.Heal)
+		faults.begin()
+		began := time.Now()
+		var wg sync.WaitGroup
+		for range 200 {
+			wg.Go(func() {
+				_, _, err := a.Acquire(e.Context(), "k", dibs.MaxWait(time.Minute))
+				if !errors.Is(err, dibs.ErrUnavailable) || errors.Is(err, dibs.ErrBusy) {
+					e.Errorf("a waiter was told: %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		// Those who came when the first request was under way share the second.
+		if d := time.Since(began); d > 2*timeout+e.slack {
+			e.Errorf("200 newcomers were told after %s; a request may take %s", d, timeout)
+		}
 	}
 }
 
 // gentle: a store that is down is not hammered.
-func gentle(e *env) {
-	a, faults := e.faultyLocker(dibs.Config{})
-	b := e.locker()
-	held, _ := e.hold(b, "k")
-	var wg sync.WaitGroup
-	for range 50 {
-		wg.Go(func() {
-			if err := a.Do(e.Context(), "k", func(context.Context) error { return nil }, dibs.MaxWait(30*time.Second)); err != nil {
-				e.Errorf("a waiter: %v", err)
-			}
-		})
+func gentle(tr trouble) func(e *env) {
+	return func(e *env) {
+		a, faults := e.linked(dibs.Config{}, tr)
+		b := e.locker()
+		held, _ := e.hold(b, "k")
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() {
+				if err := a.Do(e.Context(), "k", func(context.Context) error { return nil }, dibs.MaxWait(30*time.Second)); err != nil {
+					e.Errorf("a waiter: %v", err)
+				}
+			})
+		}
+		time.Sleep(1300 * time.Millisecond) // the store has answered for all of them
+		faults.begin()
+		before := faults.Calls(OpAcquire)
+		time.Sleep(4 * time.Second)
+		if n := faults.Calls(OpAcquire) - before; n < 3 || n > 25 {
+			e.Errorf("50 waiters asked a store that is down %d times in 4 s", n)
+		}
+		faults.Heal()
+		e.ok(held.Release(), "release")
+		wg.Wait()
 	}
-	time.Sleep(1300 * time.Millisecond) // the store has answered for all of them
-	faults.OnAll(FailBefore(errAway))
-	before := faults.Calls(OpAcquire)
-	time.Sleep(4 * time.Second)
-	if n := faults.Calls(OpAcquire) - before; n < 3 || n > 25 {
-		e.Errorf("50 waiters asked a store that is down %d times in 4 s", n)
-	}
-	faults.Heal()
+}
+
+// forgottenWaiters: those who wait by connections that lead nowhere find out, and have the key soon after it is free.
+func forgottenWaiters(e *env) {
+	a, faults := e.linked(dibs.Config{RequestTimeout: time.Second}, onWire((*Proxy).Forget))
+	held, _ := e.hold(e.locker(), "k")
+	before := faults.LastGood(OpAcquire)
+	next := e.waits(a, "k")
+	e.until(10*time.Second, "the store has answered once", func() bool { return faults.LastGood(OpAcquire).After(before) })
+	faults.begin()
+	time.Sleep(e.ttl)
 	e.ok(held.Release(), "release")
-	wg.Wait()
+	n := e.got(next, 4*time.Second+e.slack)
+	e.ok(n.lock.Release(), "release")
 }
 
 // refusalEnds: waiting does not mend a missing table.

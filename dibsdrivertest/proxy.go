@@ -12,14 +12,18 @@ import (
 type Proxy struct {
 	target string
 	addr   string
+	port   *heldPort
 
-	mu       sync.Mutex
-	listener net.Listener // nil while connections are refused
-	up, down wire         // to the server, from the server
-	conns    map[net.Conn]struct{}
-	closed   bool
-	changed  chan struct{} // closed when up or down change
-	all      sync.WaitGroup
+	mu        sync.Mutex
+	listener  net.Listener // nil while connections are refused
+	up, down  wire         // to the server, from the server
+	conns     map[net.Conn]struct{}
+	made      int // connections so far
+	forgotten int // so many of them lead nowhere
+	closed    bool
+	end       chan struct{} // closed with the proxy
+	changed   chan struct{} // closed when up or down change
+	all       sync.WaitGroup
 }
 
 // wire is what becomes of bytes that go one way.
@@ -32,12 +36,12 @@ type wire struct {
 // NewProxy starts a proxy to target on a free port of this machine. It passes everything, and ends with the test.
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := holdPort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{target: target, addr: l.Addr().String(), conns: make(map[net.Conn]struct{}), changed: make(chan struct{})}
-	p.serve(l)
+	p := &Proxy{target: target, addr: port.addr, port: port, conns: make(map[net.Conn]struct{}), changed: make(chan struct{}), end: make(chan struct{})}
+	p.Accept()
 	t.Cleanup(p.close)
 	return p
 }
@@ -45,7 +49,7 @@ func NewProxy(t testing.TB, target string) *Proxy {
 // Addr is where clients connect.
 func (p *Proxy) Addr() string { return p.addr }
 
-// Pass mends everything. Stalled bytes go on; what fell into a hole is gone, and what was cut stays cut.
+// Pass mends everything. Stalled bytes go on; what fell into a hole is gone, what was cut stays cut, and what was forgotten stays forgotten.
 func (p *Proxy) Pass() {
 	p.set(wire{}, wire{})
 	p.Accept()
@@ -79,6 +83,13 @@ func (p *Proxy) Reset() {
 	}
 }
 
+// Forget makes present connections lead nowhere from now on, without anybody being told, as when a firewall forgets them. New ones are welcome.
+func (p *Proxy) Forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forgotten = p.made
+}
+
 // Refuse refuses new connections; present ones go on.
 func (p *Proxy) Refuse() {
 	p.mu.Lock()
@@ -99,7 +110,7 @@ func (p *Proxy) Accept() {
 	}
 	l, err := net.Listen("tcp", p.addr)
 	if err != nil {
-		panic("dibsdrivertest: the proxy's port was taken meanwhile: " + err.Error())
+		panic("dibsdrivertest: listening on the proxy's port: " + err.Error())
 	}
 	p.serve(l)
 }
@@ -128,7 +139,8 @@ func (p *Proxy) serve(l net.Listener) {
 }
 
 func (p *Proxy) connect(client net.Conn) {
-	if !p.own(client) {
+	nth := p.own(client)
+	if nth == 0 {
 		return
 	}
 	server, err := net.Dial("tcp", p.target)
@@ -136,23 +148,25 @@ func (p *Proxy) connect(client net.Conn) {
 		p.drop(client)
 		return
 	}
-	if !p.own(server) {
+	if p.own(server) == 0 {
 		p.drop(client)
 		return
 	}
-	p.all.Go(func() { p.copy(server, client, &p.up) })
-	p.copy(client, server, &p.down)
+	p.all.Go(func() { p.copy(server, client, &p.up, nth) })
+	p.copy(client, server, &p.down, nth)
 }
 
-func (p *Proxy) own(c net.Conn) bool {
+// own returns the number of the connection, 0 if it is closed because the proxy is.
+func (p *Proxy) own(c net.Conn) (nth int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		c.Close()
-		return false
+		return 0
 	}
 	p.conns[c] = struct{}{}
-	return true
+	p.made++
+	return p.made
 }
 
 func (p *Proxy) drop(c net.Conn) {
@@ -163,13 +177,13 @@ func (p *Proxy) drop(c net.Conn) {
 }
 
 // copy moves bytes one way until either end closes.
-func (p *Proxy) copy(to, from net.Conn, way *wire) {
+func (p *Proxy) copy(to, from net.Conn, way *wire, nth int) {
 	defer p.drop(to)
 	defer p.drop(from)
 	buf := make([]byte, 16<<10)
 	for {
 		n, err := from.Read(buf)
-		if n > 0 && p.admit(way) {
+		if n > 0 && p.admit(way, nth) {
 			if _, err := to.Write(buf[:n]); err != nil {
 				return
 			}
@@ -181,16 +195,24 @@ func (p *Proxy) copy(to, from net.Conn, way *wire) {
 }
 
 // admit returns when bytes may go on; false if they vanish.
-func (p *Proxy) admit(way *wire) bool {
+func (p *Proxy) admit(way *wire, nth int) bool {
 	for {
 		p.mu.Lock()
 		w, changed, closed := *way, p.changed, p.closed
+		w.hole = w.hole || nth <= p.forgotten
 		p.mu.Unlock()
 		if w.stall && !closed {
 			<-changed
 			continue
 		}
-		sleep(w.delay)
+		if w.delay > 0 {
+			late := time.NewTimer(w.delay)
+			defer late.Stop()
+			select {
+			case <-late.C:
+			case <-p.end:
+			}
+		}
 		return !w.hole
 	}
 }
@@ -199,8 +221,10 @@ func (p *Proxy) close() {
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()
+	close(p.end)
 	p.Refuse()
 	p.Reset()
 	p.set(wire{}, wire{})
 	p.all.Wait()
+	p.port.release()
 }

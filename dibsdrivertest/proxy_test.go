@@ -151,3 +151,43 @@ func TestProxy(t *testing.T) {
 	c.send("again")
 	c.want("again")
 }
+
+// TestProxyForgets: what is forgotten is so for good; new connections work.
+func TestProxyForgets(t *testing.T) {
+	addr, lines := echo(t)
+	p := dibsdrivertest.NewProxy(t, addr)
+	old := dial(t, p.Addr())
+	old.send("known")
+	old.want("known")
+	<-lines
+	p.Forget()
+	p.Pass()
+	old.send("forgotten")
+	old.silent()
+	c := dial(t, p.Addr())
+	c.send("new")
+	c.want("new")
+	if got := <-lines; got != "new\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestProxyKeepsItsPort: however many connections this machine makes while the proxy refuses them.
+func TestProxyKeepsItsPort(t *testing.T) {
+	addr, _ := echo(t)
+	p := dibsdrivertest.NewProxy(t, addr)
+	for range 3 {
+		p.Cut()
+		for range 200 {
+			dial(t, addr)
+		}
+		if c, err := net.Dial("tcp", p.Addr()); err == nil {
+			c.Close()
+			t.Fatal("a connection was not refused")
+		}
+		p.Pass()
+		c := dial(t, p.Addr())
+		c.send("again")
+		c.want("again")
+	}
+}

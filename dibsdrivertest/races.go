@@ -16,6 +16,7 @@ import (
 var raceCases = []testcase{
 	{name: "S2/B18/release_at_expiry", run: releaseAtExpiry},
 	{name: "S1/hammer", run: hammer},
+	{name: "B41/no_deadlock_reaches_a_caller", run: noDeadlock},
 	{name: "S6/methods_of_one_lock_at_once", run: methodsAtOnce},
 }
 
@@ -168,5 +169,50 @@ func methodsAtOnce(e *env) {
 		wg.Wait()
 		e.is(lock.Release(), dibs.ErrReleased, "release")
 		e.until(time.Second+e.slack, "free", func() bool { return !e.store.Peek(e, "k").Held })
+	}
+}
+
+// noDeadlock: many workers take, renew and release few keys, some of which are new, and no store's own quarrels (a deadlock, a lock wait time-out, a
+// transaction to be repeated) reach any of them: every take, renewal and release succeeds, and there is one holder at a time.
+func noDeadlock(e *env) {
+	const processes, workers, keys, least = 4, 4, 5, 100
+	inside := make(map[string]*atomic.Int32)
+	for i := range keys {
+		inside[fmt.Sprint("k", i)] = new(atomic.Int32)
+	}
+	began, end := time.Now(), 3*time.Second
+	var rounds atomic.Int64
+	var wg sync.WaitGroup
+	for p := range processes {
+		l := e.locker().With(e.lasting()...)
+		for w := range workers {
+			wg.Go(func() {
+				for n := 0; n < 100 && (time.Since(began) < end || rounds.Load() < least); n++ { // in a bubble time stands still
+					key := fmt.Sprint("k", (p+w+n)%keys)
+					if n%5 == 4 { // a row that is not there yet, asked for by one in each process at about the same time
+						key = fmt.Sprint("new ", w, " ", n)
+					}
+					err := l.Do(background(), key, func(ctx context.Context) error {
+						if c := inside[key]; c != nil {
+							if c.Add(1) != 1 {
+								e.Errorf("%q has two holders", key)
+							}
+							defer c.Add(-1)
+						}
+						lock, _ := dibs.FromContext(ctx, key)
+						return lock.Verify(ctx)
+					})
+					if err != nil {
+						e.Errorf("%q: %v", key, err)
+						return
+					}
+					rounds.Add(1)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if n := rounds.Load(); n < least {
+		e.Errorf("%d rounds prove nothing", n)
 	}
 }

@@ -25,9 +25,11 @@ const (
 	removesRow                  // RowRemover
 	countsLine                  // QueueCounter
 	blocks                      // Blocker
-	queues                      // the driver is a dibsdriver.Queuer
+	queues                      // Limits.Queues
 	wakes                       // the driver is a dibsdriver.Waker
 	freeTTL                     // each call may choose its TTL
+	networked                   // Networked
+	sessions                    // SessionCounter
 )
 
 // topics are all cases, a file for each topic.
@@ -42,16 +44,27 @@ func topics() [][]testcase {
 
 func driverCases() []testcase { return slices.Clone(limitCases) }
 
-// Run tests a driver, and the engine on it.
+// Run tests a driver, and the engine on it. After the cases that have to run alone it lets t run in parallel with other tests, so that the
+// stores' cases, which mostly wait, wait together.
 func Run(t *testing.T, f Factory) {
 	can := f.can(t)
+	var together []testcase
 	for _, cases := range topics() {
 		for _, c := range cases {
-			if c.needs&^can != 0 {
-				continue
+			switch {
+			case c.needs&^can != 0 || f.Cases != nil && !f.Cases(c.name):
+			case f.Bubble || c.needs&realTime != 0:
+				t.Run(c.name, func(t *testing.T) { f.run(t, c) })
+			default:
+				together = append(together, c)
 			}
-			t.Run(c.name, func(t *testing.T) { f.run(t, c) })
 		}
+	}
+	if len(together) > 0 {
+		t.Parallel()
+	}
+	for _, c := range together {
+		t.Run(c.name, func(t *testing.T) { f.run(t, c) })
 	}
 }
 
@@ -83,9 +96,11 @@ func (f *Factory) can(t *testing.T) need {
 		removesRow: is[RowRemover](s),
 		countsLine: is[QueueCounter](s),
 		blocks:     is[Blocker](s),
-		queues:     is[dibsdriver.Queuer](d),
+		queues:     limits.Queues,
 		wakes:      is[dibsdriver.Waker](d),
 		freeTTL:    limits.SessionTTL == 0,
+		networked:  is[Networked](s),
+		sessions:   is[SessionCounter](s),
 	} {
 		if ok {
 			can |= bit
