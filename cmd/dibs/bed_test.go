@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,16 +24,18 @@ const patience = 30 * time.Second
 
 // bed is where one test runs its commands: a folder, a store, and a mark by which its processes are found.
 type bed struct {
-	t     *testing.T
-	dir   string
-	store string
-	mark  string
+	t       *testing.T
+	dir     string
+	store   string
+	named   string // what dibs' messages call the store by
+	mark    string
+	*served // nil: the store is an SQLite file
 }
 
 func newBed(t *testing.T) *bed {
 	t.Helper()
 	b := &bed{t: t, dir: t.TempDir()}
-	b.store = "sqlite:" + b.path("locks.db")
+	b.store, b.named = "sqlite:"+b.path("locks.db"), "locks.db"
 	b.mark = fmt.Sprintf("DIBS_TEST_MARK=%d-%s", os.Getpid(), filepath.Base(filepath.Dir(b.dir))+filepath.Base(b.dir))
 	t.Cleanup(b.nothingLeft)
 	return b
@@ -181,6 +184,9 @@ func wantLine(t *testing.T, stderr string, parts ...string) {
 	case len(parts) > 0 && (lines != 1 || !strings.HasPrefix(stderr, "dibs: ")):
 		t.Errorf("stderr is %q, want one line", stderr)
 	}
+	if strings.Contains(stderr, "lock lost: lock lost") {
+		t.Errorf("stderr is %q, which says the same twice", stderr)
+	}
 	for _, p := range parts {
 		if !strings.Contains(stderr, p) {
 			t.Errorf("stderr is %q, want %q in it", stderr, p)
@@ -282,4 +288,23 @@ func (b *bed) free(key string) bool {
 	b.t.Helper()
 	status, _, _ := b.run("run", "-n", key, "--", "true")
 	return status == 0
+}
+
+// sleeper holds the key "k" until it is ended. Its command's pid is in the file "pid".
+func (b *bed) sleeper(flags ...string) *running {
+	b.t.Helper()
+	return b.holder("exec sleep 300", flags)
+}
+
+// untilGo holds the key "k" until there is a file "go", and ends with a status.
+func (b *bed) untilGo(status int, flags ...string) *running {
+	b.t.Helper()
+	return b.holder("while [ ! -e go ]; do sleep 0.02; done; exit "+itoa(status), flags)
+}
+
+func (b *bed) holder(script string, flags []string) *running {
+	b.t.Helper()
+	r := b.start(slices.Concat([]string{"run"}, flags, []string{"k", "--"}, sh("pid", script))...)
+	b.number("pid")
+	return r
 }

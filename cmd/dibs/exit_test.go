@@ -67,62 +67,61 @@ func TestB57_CommandsStatusPassesUnchanged(t *testing.T) {
 }
 
 func TestB57_ArgumentsAndStdinArriveUnchanged(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	for _, before := range [][]string{
-		{"run", "k", "--"},
-		{"run", "k"},
-		{"run", "--ttl", "5", "--", "k"},
-		{"run", "--", "-k", "--"},
-	} {
-		args := []string{"-v", "--help", "--ttl", "1", "--", "x y", "", "*"}
-		r := b.command(append(append(before, self, "args"), args...)...)
-		r.cmd.Stdin = strings.NewReader("in\x00put\n")
-		r.start().want(0)
-		var got struct {
-			Args  []string
-			Stdin string
+	everywhere(t, func(t *testing.T, b *bed) {
+		for _, before := range [][]string{
+			{"run", "k", "--"},
+			{"run", "k"},
+			{"run", "--ttl", "5", "--", "k"},
+			{"run", "--", "-k", "--"},
+		} {
+			args := []string{"-v", "--help", "--ttl", "1", "--", "x y", "", "*"}
+			r := b.command(append(append(before, self, "args"), args...)...)
+			r.cmd.Stdin = strings.NewReader("in\x00put\n")
+			r.start().want(0)
+			var got struct {
+				Args  []string
+				Stdin string
+			}
+			if err := json.Unmarshal([]byte(r.out.String()), &got); err != nil {
+				t.Fatalf("%v: %q", err, r.out)
+			}
+			if !reflect.DeepEqual(got.Args, args) || got.Stdin != "in\x00put\n" {
+				t.Errorf("%q: got %q", before, got)
+			}
 		}
-		if err := json.Unmarshal([]byte(r.out.String()), &got); err != nil {
-			t.Fatalf("%v: %q", err, r.out)
-		}
-		if !reflect.DeepEqual(got.Args, args) || got.Stdin != "in\x00put\n" {
-			t.Errorf("%q: got %q", before, got)
-		}
-	}
+	})
 }
 
 func TestB57_BusyIsNotSuccess(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	holder := b.start(append([]string{"run", "--note", "the \x1b[31mnightly", "k", "--"}, sh("pid", "exec sleep 300")...)...)
-	b.number("pid")
-	marker := []string{"k", "--", "touch", "marker"}
-	for _, c := range []struct {
-		flags  []string
-		status int
-		parts  []string
-	}{
-		{[]string{"-n"}, 75, []string{`"k" is busy`, "pid " + itoa(holder.pid()), `the \x1b[31mnightly`, "s left", "locks.db", "nothing was run"}},
-		{[]string{"--wait", "0"}, 75, []string{"busy"}},
-		{[]string{"-w", "1"}, 75, []string{"busy after a wait of 1s"}},
-		{[]string{"-w1500ms"}, 75, []string{"busy"}},
-		{[]string{"-n", "--busy-status", "0"}, 0, []string{"busy"}},
-		{[]string{"-n", "--busy-status", "255"}, 255, []string{"busy"}},
-		{[]string{"-n", "--quiet"}, 75, []string{"busy"}},
-		{[]string{"-nq", "--busy-status", "3"}, 3, nil},
-	} {
-		b.start(append(append([]string{"run"}, c.flags...), marker...)...).want(c.status, c.parts...)
-	}
-	if b.exists("marker") {
-		t.Error("a command was run without its lock")
-	}
-	holder.signal(syscall.SIGTERM)
-	holder.want(143)
-	b.start(append([]string{"run", "-n"}, marker...)...).want(0)
-	if !b.exists("marker") {
-		t.Error("a command was not run with its lock")
-	}
+	everywhere(t, func(t *testing.T, b *bed) {
+		holder := b.sleeper("--note", "the \x1b[31mnightly")
+		marker := []string{"k", "--", "touch", "marker"}
+		for _, c := range []struct {
+			flags  []string
+			status int
+			parts  []string
+		}{
+			{[]string{"-n"}, 75, []string{`"k" is busy`, "pid " + itoa(holder.pid()), `the \x1b[31mnightly`, "s left", b.named, "nothing was run"}},
+			{[]string{"--wait", "0"}, 75, []string{"busy"}},
+			{[]string{"-w", "1"}, 75, []string{"busy after a wait of 1s"}},
+			{[]string{"-w1500ms"}, 75, []string{"busy"}},
+			{[]string{"-n", "--busy-status", "0"}, 0, []string{"busy"}},
+			{[]string{"-n", "--busy-status", "255"}, 255, []string{"busy"}},
+			{[]string{"-n", "--quiet"}, 75, []string{"busy"}},
+			{[]string{"-nq", "--busy-status", "3"}, 3, nil},
+		} {
+			b.start(append(append([]string{"run"}, c.flags...), marker...)...).want(c.status, c.parts...)
+		}
+		if b.exists("marker") {
+			t.Error("a command was run without its lock")
+		}
+		holder.signal(syscall.SIGTERM)
+		holder.want(143)
+		b.start(append([]string{"run", "-n"}, marker...)...).want(0)
+		if !b.exists("marker") {
+			t.Error("a command was not run with its lock")
+		}
+	})
 }
 
 func TestB57_StoreCannotBeReached(t *testing.T) {
@@ -143,76 +142,75 @@ func TestB57_StoreCannotBeReached(t *testing.T) {
 
 // The command's error stays the status when the release fails.
 func TestB23_ReleaseFailsAfterTheCommandFailed(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	r := b.start(append([]string{"run", "k", "--"}, sh("pid", "while [ ! -e go ]; do sleep 0.02; done; exit 3")...)...)
-	b.number("pid")
-	unblock := b.blockStore()
-	defer unblock()
-	b.touch("go")
-	r.want(3, `"k"`, "could not be released", "locks.db")
+	everywhere(t, func(t *testing.T, b *bed) {
+		r := b.untilGo(3)
+		unblock := b.blockStore()
+		defer unblock()
+		b.touch("go")
+		r.want(3, `"k"`, "could not be released", b.named)
+	})
 }
 
 // A short job keeps its key for the min hold, and does not wait for it.
 func TestMinHoldOutlivesTheCommand(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	begin := wire.Now()
-	b.start("run", "--min-hold", "60", "k", "--", "true").want(0)
-	if took := time.Duration(wire.Now() - begin); took > 30*time.Second {
-		t.Errorf("it took %s", took)
-	}
-	b.start("run", "-n", "k", "--", "true").want(75, "busy")
+	everywhere(t, func(t *testing.T, b *bed) {
+		begin := wire.Now()
+		b.start("run", "--min-hold", "60", "k", "--", "true").want(0)
+		if took := time.Duration(wire.Now() - begin); took > 30*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		b.start("run", "-n", "k", "--", "true").want(75, "busy")
+	})
 }
 
 // What the command finds: its variables, its descriptors, its group.
 func TestCommandsSurroundings(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	r := b.command("run", "k", "--", "sh", "-c", `echo $DIBS_KEY $DIBS_TOKEN; ls /proc/self/fd | tr "\n" " "; cat <&3; cat <&4; echo $$ >pid; while :; do sleep 0.05; done`)
-	// Descriptors of the caller come through, and none of dibs' own with them.
-	for _, text := range []string{"three\n", "four\n"} {
-		in, out, err := os.Pipe()
+	everywhere(t, func(t *testing.T, b *bed) {
+		r := b.command("run", "k", "--", "sh", "-c", `echo $DIBS_KEY $DIBS_TOKEN; ls /proc/self/fd | tr "\n" " "; cat <&3; cat <&4; echo $$ >pid; while :; do sleep 0.05; done`)
+		// Descriptors of the caller come through, and none of dibs' own with them.
+		for _, text := range []string{"three\n", "four\n"} {
+			in, out, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = out.WriteString(text)
+			out.Close()
+			r.cmd.ExtraFiles = append(r.cmd.ExtraFiles, in)
+			defer in.Close()
+		}
+		bare := exec.Command("sh", "-c", `ls /proc/self/fd | tr "\n" " "`)
+		bare.ExtraFiles = r.cmd.ExtraFiles
+		bare.Stdin, bare.Stderr = r.cmd.Stdin, os.Stderr
+		want, err := bare.Output()
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = out.WriteString(text)
-		out.Close()
-		r.cmd.ExtraFiles = append(r.cmd.ExtraFiles, in)
-		defer in.Close()
-	}
-	bare := exec.Command("sh", "-c", `ls /proc/self/fd | tr "\n" " "`)
-	bare.ExtraFiles = r.cmd.ExtraFiles
-	bare.Stdin, bare.Stderr = r.cmd.Stdin, os.Stderr
-	want, err := bare.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.cmd.Env = b.env("DIBS_KEY=old", "DIBS_TOKEN=old")
-	r.start()
-	pid := b.number("pid")
-	b.must("all is printed", func() bool { return strings.Contains(r.out.String(), "four") })
-	lines := strings.Split(r.out.String(), "\n")
-	token := b.locks()[0].Token
-	if want := "k " + itoa(int(token)); lines[0] != want {
-		t.Errorf("environment: %q, want %q", lines[0], want)
-	}
-	if lines[1] != string(want)+"three" || lines[2] != "four" {
-		t.Errorf("descriptors: %q", lines[1:])
-	}
-	env, _ := os.ReadFile("/proc/" + itoa(pid) + "/environ")
-	if strings.Contains(string(env), "old") {
-		t.Errorf("old variables are left: %q", env)
-	}
-	guard := parent(pid)
-	if stat(pid, 2) != itoa(guard) || stat(guard, 2) != itoa(guard) || parent(guard) != r.pid() {
-		t.Errorf("the guard %d does not lead the command's group %s", guard, stat(pid, 2))
-	}
-	if comm, _ := os.ReadFile("/proc/" + itoa(guard) + "/comm"); string(comm) != "dibs-guard\n" {
-		t.Errorf("the guard is called %q", comm)
-	}
-	r.signal(syscall.SIGTERM)
-	r.want(143)
+		r.cmd.Env = b.env("DIBS_KEY=old", "DIBS_TOKEN=old")
+		r.start()
+		pid := b.number("pid")
+		b.must("all is printed", func() bool { return strings.Contains(r.out.String(), "four") })
+		lines := strings.Split(r.out.String(), "\n")
+		token := b.locks()[0].Token
+		if want := "k " + itoa(int(token)); lines[0] != want {
+			t.Errorf("environment: %q, want %q", lines[0], want)
+		}
+		if lines[1] != string(want)+"three" || lines[2] != "four" {
+			t.Errorf("descriptors: %q", lines[1:])
+		}
+		env, _ := os.ReadFile("/proc/" + itoa(pid) + "/environ")
+		if strings.Contains(string(env), "old") {
+			t.Errorf("old variables are left: %q", env)
+		}
+		guard := parent(pid)
+		if stat(pid, 2) != itoa(guard) || stat(guard, 2) != itoa(guard) || parent(guard) != r.pid() {
+			t.Errorf("the guard %d does not lead the command's group %s", guard, stat(pid, 2))
+		}
+		if comm, _ := os.ReadFile("/proc/" + itoa(guard) + "/comm"); string(comm) != "dibs-guard\n" {
+			t.Errorf("the guard is called %q", comm)
+		}
+		r.signal(syscall.SIGTERM)
+		r.want(143)
+	})
 }
 
 // A child that stays in the background with the output open holds nobody up, and is left alone.

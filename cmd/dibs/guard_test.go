@@ -19,6 +19,14 @@ func (b *bed) ticker(how string, flags ...string) *running {
 	return r
 }
 
+// hard: a command that is hard to stop is stopped on each kind of store, an easy one on one of them.
+func hard(how string) []string {
+	if how == "tick!" {
+		return stores
+	}
+	return stores[:1]
+}
+
 // next is another that waits for the key, and writes down when it got it.
 func (b *bed) next() *running {
 	b.t.Helper()
@@ -53,29 +61,31 @@ func (b *bed) children(r *running) (guard, command int) {
 }
 
 func TestB56_WrapperIsFrozen(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"tick", "tick!"} {
 		t.Run(how, func(t *testing.T) {
-			t.Parallel()
-			b := newBed(t)
-			r := b.ticker(how, "--ttl", "2")
-			next := b.next()
-			r.signal(syscall.SIGSTOP)
-			b.inTurn(next)
-			r.signal(syscall.SIGCONT)
-			r.want(80, `"k"`, "lock lost", "COMMAND was stopped")
+			on(t, hard(how), func(t *testing.T, b *bed) {
+				r := b.ticker(how, "--ttl", "2")
+				next := b.next()
+				r.signal(syscall.SIGSTOP)
+				b.inTurn(next)
+				r.signal(syscall.SIGCONT)
+				r.want(80, `"k"`, "lock lost", "COMMAND was stopped")
+			})
 		})
 	}
 }
 
 func TestB53_WrapperIsKilled(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"tick", "tick!"} {
 		t.Run(how, func(t *testing.T) {
-			t.Parallel()
-			b := newBed(t)
-			r := b.ticker(how, "--ttl", "3")
-			next := b.next()
-			r.signal(syscall.SIGKILL)
-			b.inTurn(next)
+			on(t, hard(how), func(t *testing.T, b *bed) {
+				r := b.ticker(how, "--ttl", "3")
+				next := b.next()
+				r.signal(syscall.SIGKILL)
+				b.inTurn(next)
+			})
 		})
 	}
 }
@@ -90,85 +100,96 @@ func TestB53_WrapperIsKilledLongBeforeTheLeaseEnds(t *testing.T) {
 }
 
 func TestB56_StoreIsAway(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"tick", "tick!"} {
 		t.Run(how, func(t *testing.T) {
-			t.Parallel()
-			b := newBed(t)
-			r := b.ticker(how, "--ttl", "2")
-			next := b.next()
-			unblock := b.blockStore()
-			r.want(80, `"k"`, "lock lost", "locks.db")
-			unblock()
-			b.inTurn(next)
+			on(t, hard(how), func(t *testing.T, b *bed) {
+				r := b.ticker(how, "--ttl", "2")
+				next := b.next()
+				unblock := b.blockStore()
+				r.want(80, `"k"`, "lock lost", b.named)
+				unblock()
+				b.inTurn(next)
+			})
 		})
 	}
 }
 
 // TERM was sent; then a renewal succeeds. The command was told to end, so it is over, and not a success.
 func TestB56_StoreComesBackTooLate(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	r := b.start(append([]string{"run", "--ttl", "6", "k", "--"}, sh("pid", "exec 2>&-; trap 'touch term' TERM; while :; do sleep 0.02; done")...)...)
-	b.number("pid")
-	unblock := b.blockStore()
-	b.must("TERM comes", func() bool { return b.exists("term") })
-	unblock()
-	r.want(80, "lock lost")
+	everywhere(t, func(t *testing.T, b *bed) {
+		r := b.start(append([]string{"run", "--ttl", "6", "k", "--"}, sh("pid", "exec 2>&-; trap 'touch term' TERM; while :; do sleep 0.02; done")...)...)
+		b.number("pid")
+		unblock := b.blockStore()
+		b.must("TERM comes", func() bool { return b.exists("term") })
+		unblock()
+		r.want(80, "lock lost")
+	})
 }
 
 func TestB01_BrokenLockStopsTheCommand(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"tick", "tick!"} {
 		t.Run(how, func(t *testing.T) {
-			t.Parallel()
-			b := newBed(t)
-			r := b.ticker(how, "--ttl", "3")
-			next := b.next()
-			if status, _, stderr := b.run("break", "--yes", "k"); status != 0 {
-				t.Fatal(stderr)
-			}
-			r.want(80, `"k"`, "lock lost")
-			b.inTurn(next)
+			on(t, hard(how), func(t *testing.T, b *bed) {
+				r := b.ticker(how, "--ttl", "3")
+				next := b.next()
+				if status, _, stderr := b.run("break", "--yes", "k"); status != 0 {
+					t.Fatal(stderr)
+				}
+				r.want(80, `"k"`, "lock lost")
+				b.inTurn(next)
+			})
 		})
 	}
 }
 
 // The command ends by itself before the next renewal would have noticed: it was not alone all the same.
 func TestB01_BrokenLockIsToldAtTheEnd(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	r := b.start(append([]string{"run", "k", "--"}, sh("pid", "while [ ! -e go ]; do sleep 0.02; done")...)...)
-	b.number("pid")
-	if status, _, stderr := b.run("break", "--yes", "--now", "k"); status != 0 {
-		t.Fatal(stderr)
-	}
-	b.touch("go")
-	r.want(80, "lock lost", "COMMAND had not ended by then")
+	everywhere(t, func(t *testing.T, b *bed) {
+		r := b.start(append([]string{"run", "k", "--"}, sh("pid", "while [ ! -e go ]; do sleep 0.02; done")...)...)
+		b.number("pid")
+		if status, _, stderr := b.run("break", "--yes", "--now", "k"); status != 0 {
+			t.Fatal(stderr)
+		}
+		b.touch("go")
+		r.want(80, "lock lost", "COMMAND had not ended by then")
+	})
 }
 
 func TestB08_MaxHold(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"tick", "tick!"} {
 		t.Run(how, func(t *testing.T) {
-			t.Parallel()
-			b := newBed(t)
-			r := b.ticker(how, "--ttl", "3", "--max-hold", "3")
-			next := b.next()
-			r.want(81, `"k"`, "--max-hold 3s")
-			b.inTurn(next)
+			on(t, hard(how), func(t *testing.T, b *bed) {
+				r := b.ticker(how, "--ttl", "3", "--max-hold", "3")
+				next := b.next()
+				r.want(81, `"k"`, "--max-hold 3s")
+				b.inTurn(next)
+			})
 		})
 	}
 }
 
+// Too long before it began: that is the max hold all the same, and no loss.
+func TestB08_MaxHoldIsOverAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.start("run", "--max-hold", "1ns", "k", "--", "sleep", "300").want(81, "--max-hold 1ns")
+}
+
 func TestB53_GuardIsKilled(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"tick", "tick!"} {
 		t.Run(how, func(t *testing.T) {
-			t.Parallel()
-			b := newBed(t)
-			r := b.ticker(how, "--ttl", "3")
-			next := b.next()
-			guard, _ := b.children(r)
-			_ = syscall.Kill(guard, syscall.SIGKILL)
-			r.want(80, `"k"`, "guard")
-			b.inTurn(next)
+			on(t, hard(how), func(t *testing.T, b *bed) {
+				r := b.ticker(how, "--ttl", "3")
+				next := b.next()
+				guard, _ := b.children(r)
+				_ = syscall.Kill(guard, syscall.SIGKILL)
+				r.want(80, `"k"`, "guard")
+				b.inTurn(next)
+			})
 		})
 	}
 }
@@ -216,28 +237,27 @@ func TestGuardIsStopped(t *testing.T) {
 
 // The guard is there before the lock is. Killed while it has nothing to do, it is replaced.
 func TestGuardIsKilledDuringTheWait(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	holder := b.start(append([]string{"run", "k", "--"}, sh("pid", "exec sleep 300")...)...)
-	b.number("pid")
-	r := b.start("run", "k", "--", "sh", "-c", "exit 3")
-	guard := 0
-	b.must("it waits, with its guard", func() bool {
-		for _, pid := range b.processes() {
-			if parent(pid) == r.pid() {
-				guard = pid
+	everywhere(t, func(t *testing.T, b *bed) {
+		holder := b.sleeper()
+		r := b.start("run", "k", "--", "sh", "-c", "exit 3")
+		guard := 0
+		b.must("it waits, with its guard", func() bool {
+			for _, pid := range b.processes() {
+				if parent(pid) == r.pid() {
+					guard = pid
+				}
 			}
-		}
-		return guard != 0 && b.waiters() == 1
+			return guard != 0 && b.waiters() == 1
+		})
+		_ = syscall.Kill(guard, syscall.SIGKILL)
+		b.must("the guard has ended, with all its threads", func() bool {
+			threads, _ := os.ReadDir("/proc/" + itoa(guard) + "/task")
+			return !alive(guard) && len(threads) <= 1
+		})
+		holder.signal(syscall.SIGTERM)
+		holder.want(143)
+		r.want(3)
 	})
-	_ = syscall.Kill(guard, syscall.SIGKILL)
-	b.must("the guard has ended, with all its threads", func() bool {
-		threads, _ := os.ReadDir("/proc/" + itoa(guard) + "/task")
-		return !alive(guard) && len(threads) <= 1
-	})
-	holder.signal(syscall.SIGTERM)
-	holder.want(143)
-	r.want(3)
 }
 
 // Guard and command die, the wrapper lives: the key is free as soon as nothing of the group is left.
@@ -255,21 +275,21 @@ func TestGuardAndCommandAreKilled(t *testing.T) {
 
 // A stopped command has not ended: its lease goes on.
 func TestCommandIsStopped(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	r := b.start(append([]string{"run", "--ttl", "3", "k", "--"}, sh("pid", "while [ ! -e go ]; do sleep 0.02; done; exit 9")...)...)
-	command := b.number("pid")
-	before := b.locks()[0]
-	_ = syscall.Kill(command, syscall.SIGSTOP)
-	b.must("the command is stopped", func() bool { return state(command) == "T" })
-	stopped := time.Now()
-	b.must("a TTL has passed", func() bool { return time.Since(stopped) > 4*time.Second })
-	if now := b.locks(); len(now) != 1 || now[0].Token != before.Token {
-		t.Errorf("the lease was %v and is %v", before, now)
-	}
-	b.touch("go")
-	_ = syscall.Kill(command, syscall.SIGCONT)
-	r.want(9)
+	everywhere(t, func(t *testing.T, b *bed) {
+		r := b.untilGo(9, "--ttl", "3")
+		command := b.number("pid")
+		before := b.locks()[0]
+		_ = syscall.Kill(command, syscall.SIGSTOP)
+		b.must("the command is stopped", func() bool { return state(command) == "T" })
+		stopped := time.Now()
+		b.must("a TTL has passed", func() bool { return time.Since(stopped) > 4*time.Second })
+		if now := b.locks(); len(now) != 1 || now[0].Token != before.Token {
+			t.Errorf("the lease was %v and is %v", before, now)
+		}
+		b.touch("go")
+		_ = syscall.Kill(command, syscall.SIGCONT)
+		r.want(9)
+	})
 }
 
 // A stopped command must hear of the TERM, and a group of stopped processes must end as any other.
@@ -289,62 +309,68 @@ func TestStoppedCommandIsEndedWithTheLease(t *testing.T) {
 
 // The command ends by TERM; what it has started does not. It must end too, before the key passes on.
 func TestB53_GrandchildrenEndToo(t *testing.T) {
+	t.Parallel()
 	for _, who := range []string{"wrapper frozen", "wrapper killed", "store away", "max hold", "guard killed"} {
+		kinds := stores[:1]
+		if who == "store away" {
+			kinds = stores
+		}
 		t.Run(who, func(t *testing.T) {
-			t.Parallel()
-			b := newBed(t)
-			flags := []string{"run", "--ttl", "3"}
-			if who == "max hold" {
-				flags = append(flags, "--max-hold", "3")
-			}
-			r := b.start(append(append(flags, "k", "--", "sh", "-c", `"$0" 'tick!' ticks & echo $! >child; wait`), self)...)
-			child := b.number("child")
-			b.content("ticks")
-			next := b.next()
-			guard, command := parent(parent(child)), parent(child)
-			unblock := func() {}
-			switch who {
-			case "wrapper frozen":
-				r.signal(syscall.SIGSTOP)
-			case "wrapper killed":
-				r.signal(syscall.SIGKILL)
-			case "guard killed":
-				_ = syscall.Kill(guard, syscall.SIGKILL)
-			case "store away":
-				unblock = b.blockStore()
-			}
-			b.must("the command has ended", func() bool { return !alive(command) })
-			b.must("its child has ended", func() bool { return !alive(child) })
-			unblock()
-			b.inTurn(next)
-			switch who {
-			case "wrapper frozen":
-				r.signal(syscall.SIGCONT)
-				r.want(80, "lock lost")
-			case "store away":
-				r.want(80, "lock lost")
-			case "guard killed":
-				r.want(80, "guard")
-			case "max hold":
-				r.want(81, "max-hold")
-			}
+			on(t, kinds, func(t *testing.T, b *bed) {
+				flags := []string{"run", "--ttl", "3"}
+				if who == "max hold" {
+					flags = append(flags, "--max-hold", "3")
+				}
+				r := b.start(append(append(flags, "k", "--", "sh", "-c", `"$0" 'tick!' ticks & echo $! >child; wait`), self)...)
+				child := b.number("child")
+				b.content("ticks")
+				next := b.next()
+				guard, command := parent(parent(child)), parent(child)
+				unblock := func() {}
+				switch who {
+				case "wrapper frozen":
+					r.signal(syscall.SIGSTOP)
+				case "wrapper killed":
+					r.signal(syscall.SIGKILL)
+				case "guard killed":
+					_ = syscall.Kill(guard, syscall.SIGKILL)
+				case "store away":
+					unblock = b.blockStore()
+				}
+				b.must("the command has ended", func() bool { return !alive(command) })
+				b.must("its child has ended", func() bool { return !alive(child) })
+				unblock()
+				b.inTurn(next)
+				switch who {
+				case "wrapper frozen":
+					r.signal(syscall.SIGCONT)
+					r.want(80, "lock lost")
+				case "store away":
+					r.want(80, "lock lost")
+				case "guard killed":
+					r.want(80, "guard")
+				case "max hold":
+					r.want(81, "max-hold")
+				}
+			})
 		})
 	}
 }
 
 // The wrapper was frozen while its command ended, in time: that is the command's own status.
 func TestFrozenWrapperOfACommandThatEndedInTime(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	r := b.start(append([]string{"run", "--ttl", "3", "k", "--"}, sh("pid", "while [ ! -e go ]; do sleep 0.02; done; exit 3")...)...)
-	command := b.number("pid")
-	r.signal(syscall.SIGSTOP)
-	b.touch("go")
-	b.must("the command has ended", func() bool { return !alive(command) })
-	b.start("run", "k", "--", "true").want(0) // waits until the lease has lapsed
-	r.signal(syscall.SIGCONT)
-	if status := r.wait(); status != 3 {
-		t.Errorf("status %d; %s", status, r.err)
-	}
-	wantLine(t, r.err.String(), "could not be released")
+	everywhere(t, func(t *testing.T, b *bed) {
+		r := b.untilGo(3, "--ttl", "3")
+		command := b.number("pid")
+		r.signal(syscall.SIGSTOP)
+		b.must("the wrapper is stopped", func() bool { return state(r.pid()) == "T" })
+		b.touch("go")
+		b.must("the command has ended", func() bool { return !alive(command) })
+		b.start("run", "k", "--", "true").want(0) // waits until the lease has lapsed
+		r.signal(syscall.SIGCONT)
+		if status := r.wait(); status != 3 {
+			t.Errorf("status %d; %s", status, r.err)
+		}
+		wantLine(t, r.err.String(), "could not be released")
+	})
 }

@@ -22,20 +22,25 @@ import (
 var ending = []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2}
 
 func TestB53_SignalsReachTheCommand(t *testing.T) {
+	t.Parallel()
 	for _, sig := range ending {
+		kinds := stores[:1]
+		if sig == syscall.SIGTERM {
+			kinds = stores
+		}
 		t.Run(unix.SignalName(sig), func(t *testing.T) {
-			t.Parallel()
-			b := newBed(t)
-			r := b.start(append([]string{"run", "k", "--"}, sh("pid", "ulimit -c 0; exec sleep 300")...)...)
-			command := b.number("pid")
-			r.signal(sig)
-			r.want(128 + int(sig))
-			if alive(command) {
-				t.Error("the command lives on")
-			}
-			if !b.free("k") {
-				t.Error("the key is not free")
-			}
+			on(t, kinds, func(t *testing.T, b *bed) {
+				r := b.start(append([]string{"run", "k", "--"}, sh("pid", "ulimit -c 0; exec sleep 300")...)...)
+				command := b.number("pid")
+				r.signal(sig)
+				r.want(128 + int(sig))
+				if alive(command) {
+					t.Error("the command lives on")
+				}
+				if !b.free("k") {
+					t.Error("the key is not free")
+				}
+			})
 		})
 	}
 }
@@ -62,7 +67,11 @@ func TestB53_CaughtSignalsEndNothing(t *testing.T) {
 func TestB53_StopAndContinue(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	r := b.start(append([]string{"run", "k", "--"}, sh("pid", "while [ ! -e go ]; do sleep 0.02; done; exit 8")...)...)
+	// A shell that waits for a child which was stopped before it became another program is not stopped itself, so this one has no children.
+	if err := unix.Mkfifo(b.path("fifo"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := b.holder("read x <fifo; exit 8", nil)
 	command := b.number("pid")
 	r.signal(syscall.SIGTSTP)
 	b.must("the command is stopped", func() bool { return state(command) == "T" })
@@ -71,126 +80,133 @@ func TestB53_StopAndContinue(t *testing.T) {
 	}
 	r.signal(syscall.SIGCONT)
 	b.must("the command goes on", func() bool { return state(command) != "T" })
-	b.touch("go")
+	if err := os.WriteFile(b.path("fifo"), []byte("go\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	r.want(8)
 }
 
 func TestB55_SignalsEndAWait(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	holder := b.start(append([]string{"run", "k", "--"}, sh("pid", "exec sleep 300")...)...)
-	b.number("pid")
-	var waiting []*running
-	for range ending {
-		waiting = append(waiting, b.start("run", "k", "--", "touch", "marker"))
-	}
-	b.must("all wait", func() bool { return b.waiters() == len(ending) })
-	for i, sig := range ending {
-		begin := time.Now()
-		waiting[i].signal(sig)
-		waiting[i].want(128+int(sig), `"k"`, unix.SignalName(sig), "nothing was run")
-		if took := time.Since(begin); took > 3*time.Second { // a second, and what a busy machine adds
-			t.Errorf("%s: it took %s to end", sig, took)
+	everywhere(t, func(t *testing.T, b *bed) {
+		holder := b.sleeper()
+		var waiting []*running
+		for range ending {
+			waiting = append(waiting, b.start("run", "k", "--", "touch", "marker"))
 		}
-	}
-	holder.signal(syscall.SIGTERM)
-	holder.want(143)
-	b.start("run", "-w", "5", "k", "--", "true").want(0) // none of them stands in the way any more
-	if b.exists("marker") {
-		t.Error("a command was run")
-	}
+		b.must("all wait", func() bool { return b.waiters() == len(ending) })
+		for i, sig := range ending {
+			begin := time.Now()
+			waiting[i].signal(sig)
+			waiting[i].want(128+int(sig), `"k"`, unix.SignalName(sig), "nothing was run")
+			if took := time.Since(begin); took > 3*time.Second { // a second, and what a busy machine adds
+				t.Errorf("%s: it took %s to end", sig, took)
+			}
+		}
+		holder.signal(syscall.SIGTERM)
+		holder.want(143)
+		b.start("run", "-w", "5", "k", "--", "true").want(0) // none of them stands in the way any more
+		if b.exists("marker") {
+			t.Error("a command was run")
+		}
+	})
 }
 
 // A resized terminal and Ctrl-Z mean nothing to a wait.
 func TestB55_OtherSignalsDoNotEndAWait(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	holder := b.start(append([]string{"run", "k", "--"}, sh("pid", "exec sleep 300")...)...)
-	b.number("pid")
-	r := b.command("run", "k", "--", "sh", "-c", "exit 5")
-	// A group of its own: one whose parents are all in other sessions would not be stopped by TSTP.
-	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	r.start()
-	b.must("it waits", func() bool { return b.waiters() == 1 })
-	r.signal(syscall.SIGWINCH)
-	r.signal(syscall.SIGTSTP)
-	b.must("it is stopped", func() bool { return state(r.pid()) == "T" })
-	r.signal(syscall.SIGCONT)
-	b.must("it goes on", func() bool { return state(r.pid()) != "T" })
-	holder.signal(syscall.SIGTERM)
-	holder.want(143)
-	r.want(5)
+	everywhere(t, func(t *testing.T, b *bed) {
+		holder := b.sleeper()
+		r := b.command("run", "k", "--", "sh", "-c", "exit 5")
+		// A group of its own: one whose parents are all in other sessions would not be stopped by TSTP.
+		r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		r.start()
+		b.must("it waits", func() bool { return b.waiters() == 1 })
+		r.signal(syscall.SIGWINCH)
+		r.signal(syscall.SIGTSTP)
+		b.must("it is stopped", func() bool { return state(r.pid()) == "T" })
+		r.signal(syscall.SIGCONT)
+		b.must("it goes on", func() bool { return state(r.pid()) != "T" })
+		holder.signal(syscall.SIGTERM)
+		holder.want(143)
+		r.want(5)
+	})
 }
 
 // Whenever TERM comes, there is never a command without its wrapper, and never one that was run after "nothing was run".
 func TestB55_SignalAtAnyMoment(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	const workers, rounds = 4, 20 // 600 rounds were run by hand
-	var mu sync.Mutex
-	seen := map[int]int{}
-	var wg sync.WaitGroup
-	for w := range workers {
-		wg.Go(func() {
-			for i := range rounds {
-				key := fmt.Sprintf("k%d-%d", w, i) // or a lease that was left would be seen again and again
-				marker := fmt.Sprintf("m%d-%d", w, i)
-				r := b.start("run", key, "--", "sh", "-c", "echo $$ >"+marker+"; exec sleep 300")
-				if i%4 != 0 { // mostly after it has come to its store; how long that takes depends on the machine
-					until(func() bool { return b.opens(r.pid(), "locks.db") || b.exists(marker) })
-				}
-				span := time.Duration(rand.IntN(50)) * time.Millisecond
-				for end := time.Now().Add(span); time.Now().Before(end) && !b.exists(marker); {
-					time.Sleep(time.Millisecond)
-				}
-				begin := time.Now()
-				r.signal(syscall.SIGTERM)
-				err := r.cmd.Wait()
-				took := time.Since(begin)
-				ws := r.cmd.ProcessState.Sys().(syscall.WaitStatus)
-				nothing := strings.Contains(r.err.String(), "nothing was run")
-				// Before dibs has come to its first line, TERM ends it as it ends any program.
-				early := ws.Signaled() && ws.Signal() == syscall.SIGTERM
-				if !early && ws.ExitStatus() != 143 {
-					t.Errorf("%v, %s", err, r.err)
-				}
-				if b.exists(marker) && (nothing || early) {
-					t.Error("the command was run after all")
-				}
-				if pid, err := os.ReadFile(b.path(marker)); err == nil {
-					if pid, _ := strconv.Atoi(strings.TrimSpace(string(pid))); alive(pid) {
-						t.Errorf("the command lives without its wrapper: %d", pid)
+	everywhere(t, func(t *testing.T, b *bed) {
+		workers, rounds := 4, 20 // 600 rounds were run by hand
+		if b.served != nil {
+			rounds = 8
+		}
+		var mu sync.Mutex
+		seen := map[int]int{}
+		var wg sync.WaitGroup
+		for w := range workers {
+			wg.Go(func() {
+				for i := range rounds {
+					key := fmt.Sprintf("k%d-%d", w, i) // or a lease that was left would be seen again and again
+					marker := fmt.Sprintf("m%d-%d", w, i)
+					r := b.start("run", key, "--", "sh", "-c", "echo $$ >"+marker+"; exec sleep 300")
+					switch i % 4 { // mostly after it has come to its store; how long all of this takes depends on the machine
+					case 0:
+					case 1:
+						until(func() bool { return b.exists(marker) })
+					default:
+						until(func() bool { return b.atStore(r.pid()) || b.exists(marker) })
 					}
+					span := time.Duration(rand.IntN(50)) * time.Millisecond
+					for end := time.Now().Add(span); time.Now().Before(end) && !b.exists(marker); {
+						time.Sleep(time.Millisecond)
+					}
+					begin := time.Now()
+					r.signal(syscall.SIGTERM)
+					err := r.cmd.Wait()
+					took := time.Since(begin)
+					ws := r.cmd.ProcessState.Sys().(syscall.WaitStatus)
+					nothing := strings.Contains(r.err.String(), "nothing was run")
+					// Before dibs has come to its first line, TERM ends it as it ends any program.
+					early := ws.Signaled() && ws.Signal() == syscall.SIGTERM
+					if !early && ws.ExitStatus() != 143 {
+						t.Errorf("%v, %s", err, r.err)
+					}
+					if b.exists(marker) && (nothing || early) {
+						t.Error("the command was run after all")
+					}
+					if pid, err := os.ReadFile(b.path(marker)); err == nil {
+						if pid, _ := strconv.Atoi(strings.TrimSpace(string(pid))); alive(pid) {
+							t.Errorf("the command lives without its wrapper: %d", pid)
+						}
+					}
+					// An acquire under way is taken back, unless its store is so slow that dibs would be gone too late.
+					if l := b.locks(key); len(l) != 0 && took < 700*time.Millisecond {
+						t.Errorf("the key is not free: %+v", l)
+					}
+					mu.Lock()
+					switch {
+					case early:
+						seen[0]++
+					case nothing:
+						seen[1]++
+					default:
+						seen[2]++
+					}
+					mu.Unlock()
 				}
-				// An acquire under way is taken back, unless its store is so slow that dibs would be gone too late.
-				if l := b.locks(key); len(l) != 0 && took < 700*time.Millisecond {
-					t.Errorf("the key is not free: %+v", l)
-				}
-				mu.Lock()
-				switch {
-				case early:
-					seen[0]++
-				case nothing:
-					seen[1]++
-				default:
-					seen[2]++
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	t.Logf("%d before dibs began, %d before the command was started, %d after", seen[0], seen[1], seen[2])
-	if seen[1] == 0 || seen[2] == 0 {
-		t.Error("the signals did not come at all kinds of moments, so this proved nothing")
-	}
+			})
+		}
+		wg.Wait()
+		t.Logf("%d before dibs began, %d before the command was started, %d after", seen[0], seen[1], seen[2])
+		if seen[1] == 0 || seen[2] == 0 {
+			t.Error("the signals did not come at all kinds of moments, so this proved nothing")
+		}
+	})
 }
 
-// opens tells whether a process has a file of this name open.
-func (b *bed) opens(pid int, name string) bool {
+// atStore tells whether a process has come to its store: it has the file open, or a connection.
+func (b *bed) atStore(pid int) bool {
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	for _, l := range links {
-		if file, err := os.Readlink(l); err == nil && file == b.path(name) {
+		if file, err := os.Readlink(l); err == nil && (file == b.path("locks.db") || b.served != nil && strings.HasPrefix(file, "socket:")) {
 			return true
 		}
 	}

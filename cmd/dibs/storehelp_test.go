@@ -22,9 +22,13 @@ func (b *bed) touch(name string) {
 	}
 }
 
-// blockStore makes the store as good as away: nobody can write to it until the returned function is called.
+// blockStore makes the store as good as away: it answers nobody (SQLite: nobody who writes) until the returned function is called.
 func (b *bed) blockStore() (unblock func()) {
 	b.t.Helper()
+	if b.served != nil {
+		b.wire.stall()
+		return b.wire.pass
+	}
 	db, err := sql.Open("sqlite", "file:"+b.path("locks.db")+"?_pragma=busy_timeout(30000)")
 	if err != nil {
 		b.t.Fatal(err)
@@ -73,6 +77,9 @@ func (b *bed) locks(prefix ...string) []lock {
 // waiters is how many stand in line for any key.
 func (b *bed) waiters() int {
 	b.t.Helper()
+	if b.served != nil {
+		return b.servedWaiters()
+	}
 	return b.query("SELECT count(*) FROM dibs_waiters")
 }
 

@@ -102,8 +102,7 @@ func TestCtrlCReachesTheCommand(t *testing.T) {
 func TestCtrlCEndsAWait(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	holder := b.start(append([]string{"run", "k", "--"}, sh("pid", "exec sleep 300")...)...)
-	b.number("pid")
+	holder := b.sleeper()
 	s := b.onTerminal(binary, "run", "k", "--", "touch", "marker")
 	b.must("it waits", func() bool { return b.waiters() == 1 })
 	s.keys("\x03")
@@ -263,8 +262,7 @@ func TestWrapperOnATerminalIsKilled(t *testing.T) {
 func TestBreakAsksOnATerminal(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	r := b.start(append([]string{"run", "--note", "the\x1b[31mnote", "k", "--"}, sh("pid", "exec sleep 300")...)...)
-	b.number("pid")
+	r := b.sleeper("--note", "the\x1b[31mnote")
 	for _, answer := range []string{"\n", "n\n", "\x04", "yesterday\n"} {
 		s := b.onTerminal(binary, "break", "k")
 		s.shows("[y/N]")

@@ -36,7 +36,7 @@ func TestContradictionsAreRefused(t *testing.T) {
 		{"run --ttl 3s --kill-after 800ms " + run, "take at most 700ms, or raise --ttl to 4s"},
 		{"run --kill-after forever " + run, "is not a time"},
 		{"run --wait soon " + run, `or "forever"`},
-		{"run --wait -3 " + run, "negative"},
+		{"run --wait -3 " + run, `negative: write 0, 30s, 5m, 2h, a number of seconds, or "forever"`},
 		{"run --min-hold none " + run, "is not a time"},
 		{"run --min-hold 25h " + run, "at most 24h0m0s"},
 		{"run --busy-status 256 " + run, "0 to 255"},
@@ -48,6 +48,8 @@ func TestContradictionsAreRefused(t *testing.T) {
 		{"ls a b", "one PREFIX"},
 		{"break", "one KEY"},
 		{"break --yes --token 0 k", "above 0"},
+		{"break --yes --token -5 k", "above 0"},
+		{"break --yes --token abc k", `"abc" is no token: tokens are numbers above 0, and dibs ls shows them`},
 		{"init x", "no arguments"},
 		{"version x", "no arguments"},
 	} {
@@ -85,22 +87,22 @@ func TestB38_KeysOfAllLengths(t *testing.T) {
 }
 
 func TestB36_KeysDifferByCase(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	var rs []*running
-	for i, key := range []string{"Order-A", "order-a", "order-a ", "\u00f6", "o\u0308"} {
-		rs = append(rs, b.start(append([]string{"run", "-n", key, "--"}, sh("pid"+itoa(i), "exec sleep 300")...)...))
-		b.number("pid" + itoa(i))
-	}
-	rs[0].signal(syscall.SIGTERM)
-	rs[0].want(143)
-	if !b.free("Order-A") || b.free("order-a") {
-		t.Error("one key's release freed another")
-	}
-	for _, r := range rs[1:] {
-		r.signal(syscall.SIGTERM)
-		r.want(143)
-	}
+	everywhere(t, func(t *testing.T, b *bed) {
+		var rs []*running
+		for i, key := range []string{"Order-A", "order-a", "order-a ", "\u00f6", "o\u0308"} {
+			rs = append(rs, b.start(append([]string{"run", "-n", key, "--"}, sh("pid"+itoa(i), "exec sleep 300")...)...))
+			b.number("pid" + itoa(i))
+		}
+		rs[0].signal(syscall.SIGTERM)
+		rs[0].want(143)
+		if !b.free("Order-A") || b.free("order-a") {
+			t.Error("one key's release freed another")
+		}
+		for _, r := range rs[1:] {
+			r.signal(syscall.SIGTERM)
+			r.want(143)
+		}
+	})
 }
 
 func TestHelpTeaches(t *testing.T) {
@@ -113,9 +115,15 @@ func TestHelpTeaches(t *testing.T) {
 		}
 	}
 	_, out, _ := b.run("run", "--help")
-	for _, part := range []string{"64 ", "69 ", "75 ", "80 ", "81 ", "126 ", "127 ", "128+n", "--kill-after", "DIBS_TOKEN", "setsid"} {
+	for _, part := range []string{"64 ", "69 ", "75 ", "80 ", "81 ", "126 ", "127 ", "128+n", "--kill-after", "DIBS_TOKEN", "setsid", "mysql://", "tls-ca", "table-prefix"} {
 		if !strings.Contains(out, part) {
 			t.Errorf("%q is not in the help of run", part)
+		}
+	}
+	_, out, _ = b.run("init", "--help")
+	for _, part := range []string{"--print", "GRANT SELECT, INSERT, UPDATE, DELETE ON app.dibs_leases", "CREATE"} {
+		if !strings.Contains(out, part) {
+			t.Errorf("%q is not in the help of init", part)
 		}
 	}
 }
@@ -138,40 +146,40 @@ func TestVersionAndCompletion(t *testing.T) {
 
 // A run within a run of the same key would wait for itself.
 func TestNestedRuns(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	nested := func(inner string, args ...string) *running {
-		return b.start(append([]string{"run", "outer", "--", "sh", "-c", inner, binary}, args...)...)
-	}
-	nested(`exec "$0" run outer -- touch marker`).want(64, `"outer"`, "around this one")
-	nested(`exec "$0" run -n outer -- touch marker`).want(64, "around this one")
-	nested(`"$0" run middle -- "$0" run outer -- touch marker`).want(64, `"outer"`, "around this one")
-	if b.exists("marker") {
-		t.Error("a nested command was run")
-	}
-	nested(`"$0" run middle -- "$0" run inner -- sh -c 'echo $DIBS_KEY'`).want(0)
-	// The same key in another store is another lock.
-	nested(`exec "$0" run --store "$1" outer -- true`, "sqlite:"+b.path("other.db")).want(0)
-	// The outer run has ended, and its environment lives on: nobody holds the key, or a stranger does.
-	var env string
-	r := b.start("run", "outer", "--", "sh", "-c", "echo $DIBS_HELD")
-	r.want(0)
-	env = "DIBS_HELD=" + strings.TrimSpace(r.out.String())
-	late := b.command("run", "-n", "outer", "--", "true")
-	late.cmd.Env = b.env(env)
-	late.start().want(0)
-	stranger := b.start(append([]string{"run", "outer", "--"}, sh("pid", "exec sleep 300")...)...)
-	b.number("pid")
-	late = b.command("run", "-n", "outer", "--", "true")
-	late.cmd.Env = b.env(env)
-	late.start().want(75, "busy")
-	stranger.signal(syscall.SIGTERM)
-	stranger.want(143)
-	// What is no chain at all is none of ours.
-	odd := b.command("run", "outer", "--", "true")
-	odd.cmd.Env = b.env("DIBS_HELD=%zz;=;outer=x&outer")
-	odd.start().want(0)
-	if _, err := os.Stat(b.path("marker")); err == nil {
-		t.Error("a nested command was run")
-	}
+	everywhere(t, func(t *testing.T, b *bed) {
+		nested := func(inner string, args ...string) *running {
+			return b.start(append([]string{"run", "outer", "--", "sh", "-c", inner, binary}, args...)...)
+		}
+		nested(`exec "$0" run outer -- touch marker`).want(64, `"outer"`, "around this one")
+		nested(`exec "$0" run -n outer -- touch marker`).want(64, "around this one")
+		nested(`"$0" run middle -- "$0" run outer -- touch marker`).want(64, `"outer"`, "around this one")
+		if b.exists("marker") {
+			t.Error("a nested command was run")
+		}
+		nested(`"$0" run middle -- "$0" run inner -- sh -c 'echo $DIBS_KEY'`).want(0)
+		// The same key in another store is another lock.
+		nested(`exec "$0" run --store "$1" outer -- true`, "sqlite:"+b.path("other.db")).want(0)
+		// The outer run has ended, and its environment lives on: nobody holds the key, or a stranger does.
+		var env string
+		r := b.start("run", "outer", "--", "sh", "-c", "echo $DIBS_HELD")
+		r.want(0)
+		env = "DIBS_HELD=" + strings.TrimSpace(r.out.String())
+		late := b.command("run", "-n", "outer", "--", "true")
+		late.cmd.Env = b.env(env)
+		late.start().want(0)
+		stranger := b.start(append([]string{"run", "outer", "--"}, sh("pid", "exec sleep 300")...)...)
+		b.number("pid")
+		late = b.command("run", "-n", "outer", "--", "true")
+		late.cmd.Env = b.env(env)
+		late.start().want(75, "busy")
+		stranger.signal(syscall.SIGTERM)
+		stranger.want(143)
+		// What is no chain at all is none of ours.
+		odd := b.command("run", "outer", "--", "true")
+		odd.cmd.Env = b.env("DIBS_HELD=%zz;=;outer=x&outer")
+		odd.start().want(0)
+		if _, err := os.Stat(b.path("marker")); err == nil {
+			t.Error("a nested command was run")
+		}
+	})
 }

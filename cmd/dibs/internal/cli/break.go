@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 // breakFlags are the flags of dibs break.
 type breakFlags struct {
 	storeFlags
-	token    int64
+	token    tokenFlag
 	now, yes bool
 }
 
@@ -41,22 +42,17 @@ Only the acquisition that was shown is broken. If another has taken the key by t
 		RunE: func(cmd *cobra.Command, args []string) error { return breakKey(cmd, &f, args[0]) },
 	}
 	f.add(cmd.Flags())
-	cmd.Flags().Int64Var(&f.token, "token", 0, "break only the acquisition with this `TOKEN` (dibs ls shows it)")
+	cmd.Flags().Var(&f.token, "token", "break only the acquisition with this `TOKEN` (dibs ls shows it)")
 	cmd.Flags().BoolVar(&f.now, "now", false, "free the key at once, not when its lease expires")
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask")
 	return cmd
 }
 
 func breakKey(cmd *cobra.Command, f *breakFlags, key string) error {
-	ask := !f.yes
-	switch {
-	case key == "":
+	if key == "" {
 		return exit.Errorf(exit.Usage, "KEY is empty")
-	case cmd.Flags().Changed("token") && f.token <= 0:
-		return exit.Errorf(exit.Usage, "--token %d: tokens are above 0; dibs ls shows them", f.token)
-	case ask && !term.IsTerminal(int(os.Stdin.Fd())):
-		return exit.Errorf(exit.Usage, "there is no terminal to ask on: give --yes to break %q without being asked", key)
 	}
+	token := int64(f.token)
 	o, err := f.open(&dibs.Config{})
 	if err != nil {
 		return err
@@ -68,10 +64,12 @@ func breakKey(cmd *cobra.Command, f *breakFlags, key string) error {
 		return err
 	case !held:
 		return exit.Errorf(exit.Failed, "%q is not held by anybody on %s", key, o.Name)
-	case f.token > 0 && (f.token < info.Token || f.token >= info.Token+dibsdriver.TokenStep):
-		return exit.Errorf(exit.Failed, "%q is held with another token than %d: %s; nothing was broken", key, f.token, describe(info))
+	case token > 0 && (token < info.Token || token >= info.Token+dibsdriver.TokenStep):
+		return exit.Errorf(exit.Failed, "%q is held with another token than %d: %s; nothing was broken", key, token, describe(info))
+	case !f.yes && !term.IsTerminal(int(os.Stdin.Fd())):
+		return exit.Errorf(exit.Usage, "%q is %s; there is no terminal to ask on: give --yes to break it without being asked", key, describe(info))
 	}
-	if ask && !confirmed(info, f.now) {
+	if !f.yes && !confirmed(info, f.now) {
 		return exit.Errorf(exit.Failed, "%q was left as it is", key)
 	}
 	broken, err := breakLock(cmd.Context(), o, info, f.now)
@@ -99,7 +97,7 @@ func breakLock(ctx context.Context, o *opened, shown dibs.Info, now bool) (dibs.
 	case errors.Is(err, dibs.ErrReleased):
 		return info, exit.Errorf(exit.Failed, "%q has become free meanwhile; nothing was broken", shown.Key)
 	case err != nil:
-		return info, storeError(err)
+		return info, o.fail(err)
 	}
 	return info, nil
 }
@@ -124,6 +122,24 @@ func describe(i dibs.Info) string {
 		s += " since " + i.Since.UTC().Format(time.RFC3339)
 	}
 	return s + fmt.Sprintf(", token %d, %s left", i.Token, round(i.ExpiresIn))
+}
+
+// tokenFlag is a fencing token (a pflag.Value); 0 if none was given.
+type tokenFlag int64
+
+// Type is what the help calls the value.
+func (t *tokenFlag) Type() string { return "TOKEN" }
+
+func (t *tokenFlag) String() string { return strconv.FormatInt(int64(*t), 10) }
+
+// Set reads a token.
+func (t *tokenFlag) Set(s string) error {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n <= 0 {
+		return fmt.Errorf("%q is no token: tokens are numbers above 0, and dibs ls shows them", s)
+	}
+	*t = tokenFlag(n)
+	return nil
 }
 
 func round(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }

@@ -11,15 +11,25 @@ be lost, the command is stopped before another can get the key.
 ` + storeHelp
 
 const storeHelp = `The store is the first of these that is there:
-  --store URL          sqlite:PATH
+  --store URL          sqlite:/path/to/file, or mysql://user:password@host:port/database (or mariadb://)
   DIBS_STORE           the same, in the environment
   --store-file FILE    a file that holds the URL on a line of its own (lines with # are comments)
   /etc/dibs/store      the same, for all users of a machine
   a file of yours      $XDG_STATE_HOME/dibs/dibs.db, or ~/.local/state/dibs/dibs.db: it locks on this machine and
-                       for this user only, and a line on stderr says so unless --local is given`
+                       for this user only, and a line on stderr says so unless --local is given
+
+On MySQL and MariaDB the tables are made once, by dibs init. Special characters of user and password are written %XX. Parameters after
+the database (?name=value&...):
+  tls=true             encrypt, and trust whom this system trusts; tls-ca=FILE trusts another authority, tls-cert=FILE and tls-key=FILE
+                       say who dibs is; tls=skip-verify and tls=preferred trust anybody
+  socket=/path         a socket of this machine, in the place of host and port: mysql://user:password@/database?socket=...
+  table-prefix=dibs_   what the names of the tables begin with: another prefix has other locks
+  timeout=5s           and whatever else go-sql-driver has; its own addresses are taken too: user:password@tcp(host:port)/database
+A password in --store can be seen by all users of the machine (ps), so put the URL into one of the other places.`
 
 const rootExamples = `  dibs run nightly -- ./report.sh
   dibs run -n --max-hold 2h backup -- pg_dump shop
+  DIBS_STORE=mysql://app:secret@db.example.com/app dibs run nightly -- ./report.sh
   dibs ls --json`
 
 const runHelp = `Takes KEY, runs COMMAND, and releases KEY when COMMAND has ended. Flags end at KEY; all after it is COMMAND's.

@@ -36,7 +36,7 @@ What is not printable in keys, holders and notes is shown escaped; --json has it
 			defer o.close(closeLimit)
 			locks, err := o.Locks(cmd.Context(), strings.Join(args, ""))
 			if err != nil {
-				return storeError(err)
+				return o.fail(err)
 			}
 			if asJSON {
 				return outJSON(cmd, lockList(locks))
@@ -103,7 +103,7 @@ func outJSON(cmd *cobra.Command, v any) error {
 func holder(ctx context.Context, o *opened, key string) (dibs.Info, bool, error) {
 	locks, err := o.Locks(ctx, key)
 	if err != nil {
-		return dibs.Info{}, false, storeError(err)
+		return dibs.Info{}, false, o.fail(err)
 	}
 	for _, l := range locks {
 		if l.Key == key {

@@ -14,7 +14,7 @@ import (
 // Main runs dibs with these arguments and returns its exit status.
 func Main(args []string) int {
 	status := 0
-	root := newRoot(&status)
+	root := newRoot(&status, args)
 	root.SetArgs(args)
 	if err := root.Execute(); err != nil {
 		if !exit.Silent(err) {
@@ -25,7 +25,33 @@ func Main(args []string) int {
 	return status
 }
 
-func newRoot(status *int) *cobra.Command {
+// commands are what there is, by name.
+var commands = []struct {
+	name string
+	make func(status *int) *cobra.Command
+}{
+	{"run", newRun},
+	{"ls", func(*int) *cobra.Command { return newList() }},
+	{"break", func(*int) *cobra.Command { return newBreak() }},
+	{"init", func(*int) *cobra.Command { return newInit() }},
+	{"version", func(*int) *cobra.Command { return newVersion() }},
+}
+
+// addCommands adds the command that is named first, alone: making the others would cost each start. Where none is, all are for the help.
+func addCommands(root *cobra.Command, status *int, args []string) {
+	for _, c := range commands {
+		if len(args) > 0 && args[0] == c.name {
+			root.CompletionOptions.DisableDefaultCmd = true
+			root.AddCommand(c.make(status))
+			return
+		}
+	}
+	for _, c := range commands {
+		root.AddCommand(c.make(status))
+	}
+}
+
+func newRoot(status *int, args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "dibs",
 		Short:         "Let one process at a time work under a key, across machines",
@@ -44,7 +70,7 @@ func newRoot(status *int) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return exit.Errorf(exit.Usage, "%w: see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newRun(status), newList(), newBreak(), newInit(), newVersion())
+	addCommands(root, status, args)
 	return root
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 
 	"github.com/dibs-go/dibs"
@@ -41,20 +42,28 @@ func report(f *runFlags, o *opened, token int64, outcome runner.Outcome, release
 			stopped = "COMMAND had not ended by then"
 		}
 		return 0, exit.Errorf(exit.Lost, "%s: lock lost: %s; %s%s, and another may hold the key now (dibs ls)",
-			where, why(outcome.Cause), stopped, left)
+			where, why(o, outcome.Cause), stopped, left)
 	}
 	if released != nil {
-		exit.Say(os.Stderr, fmt.Sprintf("%s: COMMAND has ended, but the lock could not be released: %v; the key is free in %s at the latest",
-			where, released, f.ttl.D))
+		exit.Say(os.Stderr, fmt.Sprintf("%s: COMMAND has ended, but the lock could not be released: %s; the key is free in %s at the latest",
+			where, o.Words(released.Error()), f.ttl.D))
 	}
 	return commandStatus(outcome.Status), nil
 }
 
-func why(cause error) string {
+// why is what a cause says besides that the lock was lost, which stands before it.
+func why(o *opened, cause error) string {
 	if cause == nil {
 		return "the lease was not renewed in time"
 	}
-	return cause.Error()
+	rest, cut := strings.CutPrefix(cause.Error(), dibs.ErrLost.Error())
+	switch {
+	case !cut:
+		return o.Words(cause.Error())
+	case rest == "":
+		return "the lease is not this run's any more"
+	}
+	return o.Words(strings.TrimPrefix(rest, ": "))
 }
 
 // commandStatus is the status that a shell would show.

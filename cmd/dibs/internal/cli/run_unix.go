@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -124,9 +126,18 @@ func acquire(ctx context.Context, o *opened, f *runFlags) (*dibs.Lock, context.C
 			Silent: f.quiet && f.busyStatus != exit.Busy}
 	}
 	if err != nil {
-		return nil, nil, storeError(fmt.Errorf("%q: %w; nothing was run", f.key, err))
+		return nil, nil, o.nothingRun(f.key, err)
 	}
 	return lock, held, nil
+}
+
+// nothingRun is the error of a run that did not get to its command.
+func (o *opened) nothingRun(key string, err error) error {
+	if !strings.Contains(err.Error(), strconv.Quote(key)) {
+		err = fmt.Errorf("%q: %w", key, err)
+	}
+	failed := o.fail(err)
+	return exit.Errorf(exit.Status(failed), "%w; nothing was run", failed)
 }
 
 // refuseNested finds out whether a run around this one holds the key, for which this one would wait for ever.
@@ -137,7 +148,7 @@ func refuseNested(ctx context.Context, o *opened, key string) error {
 	}
 	locks, err := o.Locks(ctx, key)
 	if err != nil {
-		return storeError(fmt.Errorf("%q: %w; nothing was run", key, err))
+		return o.nothingRun(key, err)
 	}
 	for _, l := range locks {
 		if l.Key == key && chain.Holds(key, l.Token) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -67,6 +68,7 @@ const closeLimit = 2 * time.Second
 type opened struct {
 	*storeurl.Store
 	*dibs.Locker
+	driver dibsdriver.Driver
 }
 
 // open makes a Locker for the store. The notices are given before, so that one reads them also if nothing works after.
@@ -84,9 +86,9 @@ func (f *storeFlags) open(cfg *dibs.Config) (*opened, error) {
 	l, err := dibs.New(d, cfg)
 	if err != nil {
 		_ = d.Close()
-		return nil, storeError(err)
+		return nil, (&opened{Store: s}).fail(err)
 	}
-	return &opened{Store: s, Locker: l}, nil
+	return &opened{Store: s, Locker: l, driver: d}, nil
 }
 
 // close shuts the Locker down, within a time that nobody minds to wait.
@@ -97,8 +99,11 @@ func (o *opened) close(limit time.Duration) {
 	_ = o.Shutdown(ctx)
 }
 
-// storeError gives an error of the library the status that it stands for.
-func storeError(err error) error {
+// fail gives an error of the library the status that it stands for, and the words that users of the command can do something with.
+func (o *opened) fail(err error) error {
+	if text := o.text(err); text != err.Error() {
+		err = reworded{err, text}
+	}
 	for _, unusable := range []error{dibs.ErrUnavailable, dibs.ErrReadOnly, dibs.ErrClosed, dibsdriver.ErrRefused} {
 		if errors.Is(err, unusable) {
 			return exit.With(exit.Unavailable, err)
@@ -107,3 +112,21 @@ func storeError(err error) error {
 	// What is left is what was asked of it: a key, a TTL, an option that this store does not have.
 	return exit.With(exit.Usage, err)
 }
+
+// text is what to read where the library says err. It names the store, which is not known to a driver that could not reach it.
+func (o *opened) text(err error) string {
+	text := o.Words(err.Error())
+	if !strings.Contains(text, o.Name) {
+		text += " (the store is " + o.Name + ")"
+	}
+	return text
+}
+
+// reworded is an error with another text.
+type reworded struct {
+	error
+	text string
+}
+
+func (r reworded) Error() string { return r.text }
+func (r reworded) Unwrap() error { return r.error }

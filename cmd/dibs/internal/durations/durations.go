@@ -71,7 +71,7 @@ func Parse(s string) (time.Duration, error) {
 	case err != nil:
 		return 0, fmt.Errorf("%q is not a time: write 30s, 5m, 2h, a number of seconds", s)
 	case d < 0:
-		return 0, fmt.Errorf("%q is negative", s)
+		return 0, fmt.Errorf("%q is negative: write 0, 30s, 5m, 2h, a number of seconds", s)
 	}
 	return d, nil
 }

@@ -3,16 +3,19 @@
 package guard
 
 import (
+	"bytes"
 	"errors"
-	"fmt"
 	"os"
-	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/dibs-go/dibs/cmd/dibs/internal/exit"
 	"github.com/dibs-go/dibs/cmd/dibs/internal/wire"
+)
+
+// The statuses that a shell would end with, and that of wrong usage.
+const (
+	usage       = 64
+	notRunnable = 126
+	notFound    = 127
 )
 
 // event is a change of COMMAND's state: it was stopped by a signal, or it ended.
@@ -35,23 +38,23 @@ func start(command, env []string) (pid, status int, err error) {
 	}
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
-		return 0, exit.NotRunnable, err
+		return 0, notRunnable, err
 	}
 	switch errno {
 	case syscall.ENOENT, syscall.ENOTDIR:
 		if _, statErr := os.Stat(path); path != "" && statErr == nil {
-			return 0, exit.NotFound, fmt.Errorf("%s: the program named in its #! line is not there", path)
+			return 0, notFound, errors.New(path + ": the program named in its #! line is not there")
 		}
-		return 0, exit.NotFound, fmt.Errorf("%s: command not found", command[0])
+		return 0, notFound, errors.New(command[0] + ": command not found")
 	case syscall.ENOEXEC:
-		return 0, exit.NotRunnable, fmt.Errorf("%s: not a program (a script needs a #! line)", path)
+		return 0, notRunnable, errors.New(path + ": not a program (a script needs a #! line)")
 	}
-	return 0, exit.NotRunnable, fmt.Errorf("%s: %w", command[0], errno)
+	return 0, notRunnable, errors.New(command[0] + ": " + errno.Error())
 }
 
 // lookPath finds a command as shells do. (exec.LookPath refuses what it finds in the present directory, even where PATH names it.)
 func lookPath(name string) (string, error) {
-	if strings.Contains(name, "/") {
+	if bytes.Contains([]byte(name), []byte("/")) {
 		return name, nil
 	}
 	path, ok := os.LookupEnv("PATH")
@@ -62,15 +65,16 @@ func lookPath(name string) (string, error) {
 	if name == "" {
 		return "", err
 	}
-	for dir := range strings.SplitSeq(path, ":") {
-		if dir == "" {
-			dir = "."
+	for dir := range bytes.SplitSeq([]byte(path), []byte(":")) {
+		if len(dir) == 0 {
+			dir = []byte(".")
 		}
-		file := dir + "/" + name
+		file := string(dir) + "/" + name
 		if st, statErr := os.Stat(file); statErr != nil || st.IsDir() {
 			continue
 		}
-		if unix.Access(file, unix.X_OK) == nil {
+		const mayRun = 1 // X_OK
+		if syscall.Access(file, mayRun) == nil {
 			return file, nil
 		}
 		err = syscall.EACCES // found, but not to be run; a later directory may have a better one

@@ -3,8 +3,8 @@
 package guard
 
 import (
+	"bytes"
 	"os"
-	"strings"
 	"syscall"
 	"time"
 
@@ -81,7 +81,7 @@ func (g *guard) hear(m wire.Msg) (done bool) {
 			g.deadline = m.At
 		}
 	case wire.Go:
-		return !g.begin(strings.Split(m.Text, "\x00"))
+		return !g.begin(m.Text)
 	case wire.Stop:
 		g.stop(m.Text)
 	}
@@ -89,12 +89,16 @@ func (g *guard) hear(m wire.Msg) (done bool) {
 }
 
 // begin starts COMMAND, with its lock's variables.
-func (g *guard) begin(vars []string) bool {
+func (g *guard) begin(vars string) bool {
 	if g.deadline.Add(-g.killAfter).Until() <= 0 {
 		g.say(wire.Msg{Word: wire.Stopping, Text: wire.Lost})
 		return false
 	}
-	pid, status, err := start(g.command, append(os.Environ(), vars...))
+	env := os.Environ()
+	for v := range bytes.SplitSeq([]byte(vars), []byte{0}) {
+		env = append(env, string(v))
+	}
+	pid, status, err := start(g.command, env)
 	if err != nil {
 		g.say(wire.Msg{Word: wire.Failed, N: int64(status), Text: err.Error()})
 		return false

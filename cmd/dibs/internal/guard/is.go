@@ -9,7 +9,8 @@ import "os"
 const Name = "dibs-guard"
 
 // A guard lives its life here, and not in main: Go initializes packages in the order of their paths once what they need is ready, so it
-// need not wait for the drivers of all stores to be initialized, which takes longer than all the rest of its start.
+// need not wait for the drivers of all stores to be initialized, which takes longer than all the rest of its start. For the same reason neither this
+// package nor what it imports uses strings, strconv, fmt or golang.org/x/sys/unix: by their names those come after much of what the drivers need.
 func init() {
 	if len(os.Args) > 0 && os.Args[0] == Name {
 		os.Exit(Main(os.Args))

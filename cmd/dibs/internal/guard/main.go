@@ -4,22 +4,18 @@ package guard
 
 import (
 	"errors"
-	"fmt"
 	"os"
-	"strconv"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/dibs-go/dibs/cmd/dibs/internal/exit"
+	"github.com/dibs-go/dibs/cmd/dibs/internal/digits"
 	"github.com/dibs-go/dibs/cmd/dibs/internal/signals"
 	"github.com/dibs-go/dibs/cmd/dibs/internal/wire"
 )
 
 // Args is the guard's command line, as the wrapper writes it.
 func Args(control, status uintptr, killAfter time.Duration, command []string) []string {
-	return append([]string{Name, strconv.FormatUint(uint64(control), 10), strconv.FormatUint(uint64(status), 10), killAfter.String()}, command...)
+	return append([]string{Name, digits.Format(uint64(control)), digits.Format(uint64(status)), killAfter.String()}, command...)
 }
 
 // Main is the guard's life. It returns its exit status, which nobody reads: what there is to say goes through the pipe.
@@ -34,8 +30,8 @@ func Main(args []string) int {
 
 	g, control, err := fromArgs(args)
 	if err != nil {
-		exit.Say(os.Stderr, fmt.Sprintf("%s is for dibs run alone to start: %v", Name, err))
-		return exit.Usage
+		_, _ = os.Stderr.WriteString("dibs: " + Name + " is for dibs run alone to start: " + err.Error() + "\n")
+		return usage
 	}
 	setName()
 	msgs := make(chan wire.Msg)
@@ -68,14 +64,12 @@ func fromArgs(args []string) (g *guard, control *os.File, err error) {
 
 // pipe opens an inherited descriptor, and keeps COMMAND from inheriting it: the pipe must end when the guard does.
 func pipe(arg string) (*os.File, error) {
-	fd, err := strconv.Atoi(arg)
-	if err != nil {
-		return nil, err
+	n, ok := digits.Parse(arg, 10)
+	fd := int(n)
+	var st syscall.Stat_t
+	if err := syscall.Fstat(fd, &st); !ok || err != nil || st.Mode&syscall.S_IFMT != syscall.S_IFIFO {
+		return nil, errors.New("descriptor " + arg + " is no pipe")
 	}
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFIFO {
-		return nil, fmt.Errorf("descriptor %d is no pipe", fd)
-	}
-	unix.CloseOnExec(fd)
+	syscall.CloseOnExec(fd)
 	return os.NewFile(uintptr(fd), "pipe"), nil
 }

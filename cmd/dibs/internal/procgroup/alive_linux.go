@@ -3,7 +3,8 @@ package procgroup
 import (
 	"bytes"
 	"os"
-	"strconv"
+
+	"github.com/dibs-go/dibs/cmd/dibs/internal/digits"
 )
 
 // othersAlive looks through /proc: kill(2) would also count zombies, among them the guard that leads the group.
@@ -18,12 +19,12 @@ func othersAlive(pgid, self int) (alive, known bool) {
 		return false, false
 	}
 	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
+		pid, ok := digits.Parse(name, 10)
+		if !ok {
 			continue
 		}
 		known = true // this is a proc file system, then
-		if pid == self {
+		if int(pid) == self {
 			continue
 		}
 		stat, err := os.ReadFile("/proc/" + name + "/stat")
@@ -47,6 +48,6 @@ func inGroup(stat []byte, pgid int) bool {
 	if len(f) < 3 || f[0][0] == 'Z' || f[0][0] == 'X' {
 		return false
 	}
-	group, err := strconv.Atoi(string(f[2]))
-	return err == nil && group == pgid
+	group, ok := digits.Parse(f[2], 10)
+	return ok && int(group) == pgid
 }

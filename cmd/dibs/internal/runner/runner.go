@@ -243,6 +243,9 @@ func (r *run) ending(reason string) {
 	if r.reason != "" {
 		return
 	}
+	if over := r.whyOver(); reason == wire.Lost && over != "" {
+		reason = over // whoever saw the deadline pass does not know of a max hold
+	}
 	r.reason, r.since = reason, wire.Now()
 	r.cause = context.Cause(r.Held)
 	r.termAt = wire.Now().Add(backup)

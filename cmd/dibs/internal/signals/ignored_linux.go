@@ -1,28 +1,21 @@
 package signals
 
 import (
-	"bufio"
+	"bytes"
 	"os"
-	"strconv"
-	"strings"
+
+	"github.com/dibs-go/dibs/cmd/dibs/internal/digits"
 )
 
 // ignoredAtStart is the set of signals that this process ignored when it began, as a bit mask. (The Go
 // runtime has caught some of them by then.)
 func ignoredAtStart() uint64 {
-	f, err := os.Open("/proc/self/status")
+	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0
 	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if hex, ok := strings.CutPrefix(lines.Text(), "SigIgn:"); ok {
-			mask, err := strconv.ParseUint(strings.TrimSpace(hex), 16, 64)
-			if err != nil {
-				return 0
-			}
-			return mask
-		}
-	}
-	return 0
+	_, rest, _ := bytes.Cut(status, []byte("\nSigIgn:"))
+	hex, _, _ := bytes.Cut(rest, []byte("\n"))
+	mask, _ := digits.Parse(bytes.TrimSpace(hex), 16) // 0 if that fails
+	return mask
 }

@@ -1,8 +1,9 @@
 package storeurl
 
 import (
+	"context"
+
 	"github.com/dibs-go/dibs/dibsdriver"
-	"github.com/dibs-go/dibs/dibssqlite"
 )
 
 // kind is a kind of store.
@@ -10,22 +11,32 @@ type kind struct {
 	name string
 	// schemes are what its URLs begin with.
 	schemes []string
-	// open makes a driver of what comes after "SCHEME:". Nil: this dibs has no driver for it yet.
-	open func(address string) (dibsdriver.Driver, error)
-	// schema is the DDL of its tables. Nil: it has none.
-	schema func() string
-	// check says what is wrong with an address, before anything is opened. May be nil.
-	check func(s *Store) error
+	// read makes of an address what can be opened, and says what is wrong with it before anything is. Nil: this dibs has no
+	// driver for it yet.
+	read func(s *Store) (target, error)
+}
+
+// target is what an address leads to.
+type target struct {
+	open func() (dibsdriver.Driver, error)
+	// schema is the DDL of its tables; empty if it has none.
+	schema string
+	// words makes of a text of the driver, which speaks to programmers, one for users of the command. May be nil.
+	words interface{ Replace(string) string }
+}
+
+// Maker is a driver whose store needs tables, which dibs init makes.
+type Maker interface {
+	// Make makes the tables and checks that they can be used. Its parameter is why they could not, before.
+	Make(ctx context.Context, unusable error) error
 }
 
 // kinds is every store that dibs knows. A new driver is a line here.
 var kinds = []kind{
-	{name: "sqlite", schemes: []string{"sqlite"}, open: openSQLite, schema: func() string { return dibssqlite.Schema(nil) }, check: checkSQLite},
-	{name: "mysql", schemes: []string{"mysql", "mariadb", schemeDSN}},
+	{name: "sqlite", schemes: []string{"sqlite"}, read: readSQLite},
+	{name: "mysql", schemes: []string{"mysql", "mariadb", schemeDSN}, read: readMySQL},
 	{name: "postgres", schemes: []string{"postgres", "postgresql"}},
 	{name: "redis", schemes: []string{"redis", "rediss", "redis+cluster", "redis+sentinel"}},
 	{name: "etcd", schemes: []string{"etcd"}},
 	{name: "zookeeper", schemes: []string{"zk"}},
 }
-
-func openSQLite(path string) (dibsdriver.Driver, error) { return dibssqlite.Open(path, nil) }

@@ -30,9 +30,9 @@ func Find(f Flags) (s *Store, unread string, err error) {
 	env := os.Getenv(EnvVar)
 	switch {
 	case f.URL != "":
-		s, err = Parse(f.URL, "--store")
+		s, err = Parse(f.URL, "--store", false)
 	case env != "":
-		s, err = Parse(env, EnvVar)
+		s, err = Parse(env, EnvVar, false)
 	case f.File != "":
 		s, err = fromFile(f.File)
 	default:
@@ -44,9 +44,6 @@ func Find(f Flags) (s *Store, unread string, err error) {
 	}
 	if f.File != "" && (f.URL != "" || env != "") {
 		unread = f.File
-	}
-	if err == nil && s.kind.check != nil {
-		err = s.kind.check(s)
 	}
 	if err != nil {
 		return nil, unread, exit.With(exit.Usage, err)
@@ -69,11 +66,7 @@ func fromFile(name string) (*Store, error) {
 	if len(urls) != 1 {
 		return nil, exit.Errorf(exit.Usage, "%s must hold one store's URL on a line of its own, and holds %d", name, len(urls))
 	}
-	s, err := Parse(urls[0], name)
-	if s != nil {
-		s.inFile = true
-	}
-	return s, err
+	return Parse(urls[0], name, true)
 }
 
 // fallback is a file of this user on this machine.
@@ -87,7 +80,7 @@ func fallback() (*Store, error) {
 		state = filepath.Join(home, ".local", "state")
 	}
 	folder := filepath.Join(state, "dibs")
-	s, err := Parse("sqlite:"+filepath.Join(folder, "dibs.db"), "")
+	s, err := Parse("sqlite:"+filepath.Join(folder, "dibs.db"), "", false)
 	if err != nil {
 		return nil, err
 	}

@@ -3,12 +3,15 @@ package storeurl
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 const hidden = "xxxxx"
 
 // secretParam is a parameter that sounds like a secret.
-var secretParam = regexp.MustCompile(`(?i)[?&][^=&]*(?:pass|pwd|secret|token|auth|key)[^=&]*=[^&]*`)
+var secretParam = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)[?&][^=&]*(?:pass|pwd|secret|token|auth|key)[^=&]*=[^&]*`)
+})
 
 // redact returns raw without what may be a password, and whether there was one. It does not parse the URL, since one that cannot be
 // parsed must not show its password either.
@@ -32,7 +35,10 @@ func redact(raw string) (shown string, found bool) {
 		}
 		rest = rest[at:]
 	}
-	return prefix + secretParam.ReplaceAllStringFunc(rest, func(s string) string {
+	if !strings.ContainsAny(rest, "?&") {
+		return prefix + rest, found
+	}
+	return prefix + secretParam().ReplaceAllStringFunc(rest, func(s string) string {
 		found = true
 		return s[:strings.IndexByte(s, '=')+1] + hidden
 	}), found

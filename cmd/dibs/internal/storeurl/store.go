@@ -4,8 +4,6 @@ package storeurl
 import (
 	"fmt"
 	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -25,39 +23,52 @@ type Store struct {
 	Password bool
 
 	kind    kind
-	address string
+	scheme  string
+	address string // what comes after "SCHEME:"
+	target  target
 	// folder is to be made before opening; empty if none is.
 	folder string
 	inFile bool // the URL stands in a file
 }
 
-// schemeDSN stands for an address in the form of go-sql-driver, which has no scheme: user:password@tcp(host:port)/db.
-const schemeDSN = "\x00dsn"
-
-var dsn = regexp.MustCompile(`(?s)^([^/]*@)?[a-z0-9]*\([^)]*\)/`)
-
-// Parse reads a store's URL. Its errors never show a password.
-func Parse(raw, from string) (*Store, error) {
-	scheme, address, ok := strings.Cut(raw, ":")
-	scheme = strings.ToLower(scheme)
-	if dsn.MatchString(raw) {
-		scheme, address, ok = schemeDSN, raw, true
-	}
+// Parse reads a store's URL, found in a file or elsewhere. Its errors never show a password.
+func Parse(raw, from string, inFile bool) (*Store, error) {
+	scheme, address := split(raw)
 	i := slices.IndexFunc(kinds, func(k kind) bool { return slices.Contains(k.schemes, scheme) })
-	if !ok || i < 0 {
+	if i < 0 {
 		// What it is nobody knows, so it is not shown: it may be a password.
 		return nil, exit.Errorf(exit.Usage, "%s does not name a store: write sqlite:PATH, or a URL that begins with one of %s", from, known())
 	}
-	s := &Store{From: from, kind: kinds[i], address: address}
+	s := &Store{From: from, kind: kinds[i], scheme: scheme, address: address, inFile: inFile}
 	if s.kind.name == "sqlite" {
 		s.Name = "sqlite:" + address
 	} else {
 		s.Name, s.Password = redact(raw)
 	}
-	if s.kind.open == nil {
+	if s.kind.read == nil {
 		return nil, exit.Errorf(exit.Usage, "this dibs has no driver for %s yet (%s, from %s)", s.kind.name, s.Name, from)
 	}
+	t, err := s.kind.read(s)
+	if err != nil {
+		return nil, exit.With(exit.Usage, err)
+	}
+	s.target = t
 	return s, nil
+}
+
+// split returns the scheme and what comes after it; the scheme is empty if there is none.
+func split(raw string) (scheme, address string) {
+	scheme, address, ok := strings.Cut(raw, ":")
+	scheme = strings.ToLower(scheme)
+	switch isURL := ok && strings.HasPrefix(address, "//"); {
+	case ok && scheme == "sqlite", isURL && !strings.ContainsAny(scheme, "/@("):
+		return scheme, address
+	case isDSN(raw): // which may have a user of any name, also that of a scheme
+		return schemeDSN, raw
+	case ok && scheme != schemeDSN:
+		return scheme, address
+	}
+	return "", raw
 }
 
 func known() string {
@@ -72,22 +83,6 @@ func known() string {
 	return strings.Join(all, " ")
 }
 
-// checkSQLite finds the paths that would be another file than the one that was meant.
-func checkSQLite(s *Store) error {
-	path := s.address
-	switch {
-	case path == "":
-		return exit.Errorf(exit.Usage, "%s names no file: write sqlite:/path/to/file", s.From)
-	case strings.HasPrefix(path, "//") && !strings.HasPrefix(path, "///"):
-		return exit.Errorf(exit.Usage, "%s (from %s) has a host, and SQLite has none: write sqlite:/path/to/file", s.Name, s.From)
-	case strings.HasPrefix(path, "~"):
-		return exit.Errorf(exit.Usage, "%s (from %s): ~ stands for nothing here: write the whole path", s.Name, s.From)
-	case s.inFile && !filepath.IsAbs(path):
-		return exit.Errorf(exit.Usage, "%s (from %s): in a file the path must begin with /, or each folder would have locks of its own", s.Name, s.From)
-	}
-	return nil
-}
-
 // Open makes the driver. It speaks to the store as little as the driver's own constructor does.
 func (s *Store) Open() (dibsdriver.Driver, error) {
 	if s.folder != "" {
@@ -95,7 +90,7 @@ func (s *Store) Open() (dibsdriver.Driver, error) {
 			return nil, exit.Errorf(exit.Unavailable, "the folder for %s cannot be made: %w; name another store by --store", s.Name, err)
 		}
 	}
-	d, err := s.kind.open(s.address)
+	d, err := s.target.open()
 	if err != nil {
 		return nil, exit.With(exit.Unavailable, fmt.Errorf("%s: %w", s.Name, err))
 	}
@@ -103,9 +98,12 @@ func (s *Store) Open() (dibsdriver.Driver, error) {
 }
 
 // Schema is the DDL of the store's tables; empty if it has none.
-func (s *Store) Schema() string {
-	if s.kind.schema == nil {
-		return ""
+func (s *Store) Schema() string { return s.target.schema }
+
+// Words is what a user of the command should read where the driver has said text.
+func (s *Store) Words(text string) string {
+	if s.target.words == nil {
+		return text
 	}
-	return s.kind.schema()
+	return s.target.words.Replace(text)
 }

@@ -31,15 +31,15 @@ func TestRedact(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	s, err := Parse("sqlite:/a:b@c?d", "--store")
+	s, err := Parse("sqlite:/a:b@c?d", "--store", false)
 	if err != nil || s.Name != "sqlite:/a:b@c?d" || s.address != "/a:b@c?d" || s.Password {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if s, err = Parse("SQLite:/a", "--store"); err != nil || s.address != "/a" {
+	if s, err = Parse("SQLite:/a", "--store", false); err != nil || s.address != "/a" {
 		t.Errorf("%+v, %v", s, err)
 	}
 	for _, in := range []string{"", "x", "/path", ":", "://", "sqlite", "\x00dsn:x", "mysql:", "host=h password=hunter2", "%zz://u:hunter2@h"} {
-		_, err := Parse(in, "--store")
+		_, err := Parse(in, "--store", false)
 		if exit.Status(err) != exit.Usage {
 			t.Errorf("%q: %v", in, err)
 		}
@@ -61,7 +61,7 @@ func FuzzNoPasswordIsShown(f *testing.F) {
 			scheme + "://" + user + ":" + password + secret + "@" + rest,
 			user + ":" + password + secret + "@tcp(h)/" + rest,
 		} {
-			s, err := Parse(raw, "--store")
+			s, err := Parse(raw, "--store", false)
 			if s != nil && s.kind.name == "sqlite" {
 				continue // a file's name
 			}

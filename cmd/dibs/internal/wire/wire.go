@@ -1,14 +1,10 @@
 //go:build unix
 
-// Package wire is what wrapper and guard say to each other: lines of words over two pipes.
+// Package wire is what wrapper and guard say to each other, over two pipes.
 package wire
 
 import (
-	"bufio"
-	"fmt"
 	"io"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -53,31 +49,49 @@ type Msg struct {
 	Text string // REASON, MESSAGE or VARS
 }
 
-// String is the line, without its end.
-func (m Msg) String() string {
-	return fmt.Sprintf("%s %d %d %s", m.Word, m.N, m.At, strconv.QuoteToASCII(m.Text))
+// A message on the pipe: how many bytes follow (4), N (8), At (8), how long the word is (1), the word, the text. The standard library's encoders
+// would do as well, but the guard's start would wait for them.
+const head, fixed = 4, 8 + 8 + 1
+
+// maxBytes bounds what is read at once: arguments and variables are shorter on every system.
+const maxBytes = 1 << 22
+
+func (m Msg) bytes() []byte {
+	b := make([]byte, 0, head+fixed+len(m.Word)+len(m.Text))
+	b = put(b, head, uint64(fixed+len(m.Word)+len(m.Text)))
+	b = put(b, 8, uint64(m.N))
+	b = put(b, 8, uint64(m.At))
+	b = append(b, byte(len(m.Word)))
+	b = append(b, m.Word...)
+	return append(b, m.Text...)
 }
 
-// Parse is the opposite of String.
-func Parse(line string) (Msg, error) {
-	f := strings.SplitN(line, " ", 4)
-	if len(f) != 4 {
-		return Msg{}, fmt.Errorf("%q has %d words", line, len(f))
+// parse is the opposite of bytes, without the head.
+func parse(b []byte) (m Msg, ok bool) {
+	if len(b) < fixed {
+		return m, false
 	}
-	m := Msg{Word: f[0]}
-	var err error
-	if m.N, err = strconv.ParseInt(f[1], 10, 64); err != nil {
-		return Msg{}, err
+	m.N, m.At = int64(get(b[:8])), Mono(get(b[8:16]))
+	word, rest := int(b[16]), b[fixed:]
+	if word > len(rest) {
+		return m, false
 	}
-	at, err := strconv.ParseInt(f[2], 10, 64)
-	if err != nil {
-		return Msg{}, err
+	m.Word, m.Text = string(rest[:word]), string(rest[word:])
+	return m, true
+}
+
+func put(b []byte, size int, n uint64) []byte {
+	for i := size - 1; i >= 0; i-- {
+		b = append(b, byte(n>>(8*i)))
 	}
-	m.At = Mono(at)
-	if m.Text, err = strconv.Unquote(f[3]); err != nil {
-		return Msg{}, err
+	return b
+}
+
+func get(b []byte) (n uint64) {
+	for _, c := range b {
+		n = n<<8 | uint64(c)
 	}
-	return m, nil
+	return n
 }
 
 // writeLimit bounds a write to a peer that does not read.
@@ -88,16 +102,26 @@ func Send(w io.Writer, m Msg) {
 	if d, ok := w.(interface{ SetWriteDeadline(time.Time) error }); ok {
 		_ = d.SetWriteDeadline(time.Now().Add(writeLimit))
 	}
-	_, _ = io.WriteString(w, m.String()+"\n")
+	_, _ = w.Write(m.bytes())
 }
 
 // Receive sends the messages that come in, and closes ch when the pipe ends.
 func Receive(r io.Reader, ch chan<- Msg) {
 	defer close(ch)
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		if m, err := Parse(lines.Text()); err == nil {
+	size := make([]byte, head)
+	for {
+		if _, err := io.ReadFull(r, size); err != nil {
+			return
+		}
+		n := get(size)
+		if n > maxBytes {
+			return
+		}
+		b := make([]byte, n)
+		if _, err := io.ReadFull(r, b); err != nil {
+			return
+		}
+		if m, ok := parse(b); ok {
 			ch <- m
 		}
 	}
