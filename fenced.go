@@ -138,8 +138,9 @@ func (s *section) endFreeing(o fencing.Outcome) {
 	if end {
 		s.lease.Stop()
 		s.cancel(ErrReleased)
+		s.tellReleased(nil)
 		s.lines.Ended(s.full, s.owner)
-		s.left(nil)
+		s.exit(s)
 	}
 }
 

@@ -76,8 +76,8 @@ func (s *section) leave() error {
 	}
 
 	s.awaitCommits()
-	if s.mayHandOff() && s.lines.HandOn(s.full, s.owner, s.terms, func() { s.cancel(ErrReleased) }) {
-		s.left(nil)
+	if s.mayHandOff() && s.lines.HandOn(s.full, s.owner, s.terms, func() { s.cancel(ErrReleased); s.tellReleased(nil) }) {
+		s.exit(s)
 		return nil
 	}
 	// Renewal stops here, whatever becomes of the request.
@@ -100,15 +100,15 @@ func (s *section) leave() error {
 		err = fmt.Errorf("%w: when it was released, the lease of %q on %s was not ours any more", ErrLost, s.key, s.limits.Store)
 	}
 	err = s.excuse(err)
+	s.tellReleased(err)
 	s.lines.Ended(s.full, s.owner)
-	s.left(err)
+	s.exit(s)
 	return err
 }
 
-// left is the end of the section.
-func (s *section) left(err error) {
+// tellReleased comes before the next in line is let go on, so that events keep their order.
+func (s *section) tellReleased(err error) {
 	s.tell(s.cfg.Events.Released, Event{Key: s.key, Token: s.token, For: time.Since(s.began), Err: err})
-	s.exit(s)
 }
 
 // bound is how long at most the lease can still stand in the store after the last renewal.

@@ -123,11 +123,17 @@ func (d *Driver) acquired(s *server, p dibsdriver.AcquireParams) {
 	b.claims.add(d, s, p.Key, p.Owner)
 }
 
-// pass gives the baton to the next, after the key was released. It says whether there was one; known is what the release has told about that.
+// pass gives the baton to the next, after the key was released. known is what the release has told of others.
 func (d *Driver) pass(ctx context.Context, s *server, p dibsdriver.ReleaseParams, known bool) {
+	d.passing(ctx, s, p)(known)
+}
+
+// passing gives the baton to the next, beside the release of the key. The function it returns waits until that is done; known is what the release
+// has told of others, if there was no baton.
+func (d *Driver) passing(ctx context.Context, s *server, p dibsdriver.ReleaseParams) (passed func(known bool)) {
 	b := &d.batons
 	if b.refused.Load() {
-		return
+		return func(bool) {}
 	}
 	b.mu.Lock()
 	t := b.turns[p.Key]
@@ -137,22 +143,29 @@ func (d *Driver) pass(ctx context.Context, s *server, p dibsdriver.ReleaseParams
 	}
 	claim := b.claims.take(p.Key, p.Owner)
 	b.mu.Unlock()
-
-	others := known
-	name := d.batonName(s, p.Key)
-	switch {
-	case conn != nil:
-		others = d.giveAway(ctx, conn, name)
-	case claim != nil:
-		others = d.unclaim(ctx, claim)
+	if conn == nil && claim == nil {
+		return func(known bool) { b.released(p.Key, known) }
 	}
+	others := make(chan bool, 1)
+	d.calls.Go(func() {
+		if conn != nil {
+			others <- d.giveAway(ctx, conn, d.batonName(s, p.Key))
+		} else {
+			others <- d.unclaim(ctx, claim)
+		}
+	})
+	return func(bool) { b.released(p.Key, <-others) }
+}
+
+// released notes whether others wait for a key that was ours.
+func (b *batons) released(key string, others bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch t := b.turns[p.Key]; {
+	switch t := b.turns[key]; {
 	case others:
-		b.turn(p.Key).othersFirst = time.Now().Add(turnLimit)
+		b.turn(key).othersFirst = time.Now().Add(turnLimit)
 	case t != nil && t.conn == nil && t.owner == "":
-		delete(b.turns, p.Key)
+		delete(b.turns, key)
 	}
 }
 

@@ -26,8 +26,10 @@ func (d *Driver) Release(ctx context.Context, p dibsdriver.ReleaseParams) error 
 	if p.Keep > 0 {
 		statement = d.q.keep.with(key, owner, number(micros(p.Keep)))
 	}
+	// The next in line takes longer to wake up than the row to become free.
+	passed := d.passing(ctx, s, p)
 	id, changed, err := d.exec(ctx, "release", owner, statement)
-	d.pass(ctx, s, p, id == othersWait)
+	passed(id == othersWait)
 	switch {
 	case err != nil:
 		return err

@@ -19,8 +19,10 @@ var (
 
 const (
 	// A hold that is over soon is not worth a turn: a waiter looks at the row a few times first. After that the holder has the baton; see claims.
-	firstLooks = 6
+	firstLooks = 4
 	firstPause = 5 * time.Millisecond
+	// Who is next looks more often: nobody else does.
+	nextPause = 500 * time.Microsecond
 	// leastSlice is the shortest wait for the baton: MySQL counts in seconds.
 	leastSlice = time.Second
 )
@@ -38,30 +40,45 @@ func (d *Driver) Wait(ctx context.Context, p dibsdriver.WaitParams) error {
 	}
 	w := &waiting{d: d, s: s, p: p}
 	has, barred, looked := w.stand()
-	if !has && barred {
+	if has {
+		return w.next(ctx)
+	}
+	if barred {
 		if has, err = w.block(ctx, leastSlice); has || err != nil && err != errNotYet {
 			return err
 		}
 		w.unbar()
 	}
-	if !has {
-		looks := firstLooks
-		switch {
-		case barred:
-			looks = 1 // after a turn that nobody made use of, the key is free now
-		case looked:
-			looks = 0
-		}
-		if free, err := w.lookFor(ctx, looks); free || err != nil {
-			return err
-		}
-		if has, err = w.block(ctx, turnLimit); has || err != nil {
-			return err
-		}
+	looks := firstLooks
+	switch {
+	case barred:
+		looks = 1 // after a turn that nobody made use of, the key is free now
+	case looked:
+		looks = 0
+	}
+	if free, err := w.lookFor(ctx, looks); free || err != nil {
+		return err
+	}
+	if has, err = w.block(ctx, turnLimit); has || err != nil {
+		return err
 	}
 	for {
 		if free, err := w.lookFor(ctx, 1); free || err != nil {
 			return err
+		}
+	}
+}
+
+// next waits for the row with the baton in hand: the holder that gave it away because we wait is about to release the row. Nobody else does.
+func (w *waiting) next(ctx context.Context) error {
+	for began := time.Now(); ; {
+		r, err := w.d.look(ctx, "look whether it is free", w.p.Key)
+		if err != nil || !r.held() {
+			return err
+		}
+		d := min(max(time.Since(began)/8, nextPause), pollMax)
+		if !pauseFor(ctx, d/2+rand.N(d/2)) {
+			return ctx.Err()
 		}
 	}
 }
@@ -98,8 +115,8 @@ func (w *waiting) stand() (has, barred, looked bool) {
 
 // lookFor looks at the row, after a pause, up to so many times.
 func (w *waiting) lookFor(ctx context.Context, times int) (free bool, err error) {
-	for range times {
-		if !pauseFor(ctx, w.pause()) {
+	for i := range times {
+		if !pauseFor(ctx, w.pause()*time.Duration(i+1)) {
 			return false, ctx.Err()
 		}
 		r, err := w.d.look(ctx, "look whether it is free", w.p.Key)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"sync"
+	"time"
 
 	"github.com/dibs-go/dibs/dibsdriver"
 )
@@ -87,7 +88,7 @@ func (d *Driver) dropDead(s *session, key string, k *keyState, l *line) error {
 // they try. Forgetting one costs a little time and nothing else.
 type places struct {
 	mu    sync.Mutex
-	known map[dibsdriver.WaitParams]struct{}
+	known map[dibsdriver.WaitParams]time.Time // since when
 }
 
 const maxPlaces = 10_000
@@ -107,10 +108,23 @@ func (p *places) note(a dibsdriver.AcquireParams, acquired bool) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.known == nil || len(p.known) >= maxPlaces {
-		p.known = make(map[dibsdriver.WaitParams]struct{})
+	if _, ok := p.known[id]; ok {
+		return
 	}
-	p.known[id] = struct{}{}
+	if p.known == nil || len(p.known) >= maxPlaces {
+		p.known = make(map[dibsdriver.WaitParams]time.Time)
+	}
+	p.known[id] = time.Now()
+}
+
+// since tells when a waiter was first told that the key is busy; now if that is not known.
+func (p *places) since(id dibsdriver.WaitParams) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at, ok := p.known[id]; ok {
+		return at
+	}
+	return time.Now()
 }
 
 func (p *places) forget(id dibsdriver.WaitParams) {

@@ -10,12 +10,13 @@ import (
 )
 
 const (
-	// Whether a file has changed since costs a microsecond to ask. The pause grows from the first to the last with the age of the wait.
-	firstGlance, lastGlance = 500 * time.Microsecond, 4 * time.Millisecond
+	// To ask whether a file has changed costs little, but for the timer that wakes us to do so. The pause grows from the first to the last with the age of
+	// the wait.
+	firstGlance, lastGlance = 500 * time.Microsecond, 100 * time.Millisecond
 	// A file system counts time in steps of some milliseconds, so that of two changes within one the second does not show.
 	clockStep = 20 * time.Millisecond
 	// What no change of the file tells is the passing of time: an expiry, a place in the line that lapses.
-	lookAgain = 100 * time.Millisecond
+	lookAgain = 250 * time.Millisecond
 )
 
 // Wait returns when the key may be free for this waiter: it watches for the file to change, since SQLite wakes nobody in another process, and only then
@@ -28,7 +29,7 @@ func (d *Driver) Wait(ctx context.Context, p dibsdriver.WaitParams) error {
 	if err := d.ensure(ctx); err != nil {
 		return dibsdriver.NotApplied(d.fail("open", err))
 	}
-	began := time.Now()
+	began := d.asked.since(p)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {

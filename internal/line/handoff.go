@@ -30,21 +30,13 @@ func (ls *Lines) HandOn(key, owner string, t Terms, end func()) bool {
 	if h == nil || h.handed >= dibsdriver.TokenStep-1 {
 		return false
 	}
-	if now := time.Now(); now.Sub(h.since) >= turnTime {
-		if !h.contended && now.Sub(h.askedAt) >= turnTime {
-			h.askedAt = now
-			ls.mu.Unlock()
-			contended := ls.contended(key)
-			ls.mu.Lock()
-			h.contended = contended
-			if l, h = ls.fitting(key, owner, t); h == nil {
-				return false
-			}
-		}
-		if h.contended {
+	now := time.Now()
+	if now.Sub(h.since) >= turnTime {
+		if l, h = ls.turnGoesOn(l, now, t); h == nil {
 			return false
 		}
 	}
+	h.handedAt = now
 	if !h.lease.Detach(t.window() / 2) {
 		return false
 	}
@@ -53,6 +45,33 @@ func (ls *Lines) HandOn(key, owner string, t Terms, end func()) bool {
 	h.token++
 	// The grant is the next one's before the lock is free, so that no other can come between.
 	return l.giveNext(Grant{Owner: owner, Token: h.token, Started: h.since, Life: t.life(), Lease: h.lease}, t)
+}
+
+// turnGoesOn tells whether nobody else waits, as far as is known of the last moment. After a short section the store is asked while the next one
+// runs, after a long one before it begins. It is called with the lock held, which it gives up in between.
+func (ls *Lines) turnGoesOn(l *line, now time.Time, t Terms) (*line, *held) {
+	h := l.held
+	if !h.contended && !h.asking && now.Sub(h.askedAt) >= turnTime {
+		h.asking, h.askedAt = true, now
+		ask := func() {
+			contended := ls.contended(l.key)
+			ls.mu.Lock()
+			defer ls.mu.Unlock()
+			h.asking = false
+			h.contended = h.contended || contended
+		}
+		if now.Sub(h.handedAt) < turnTime {
+			ls.Group.Go(func(context.Context) { ask() })
+		} else {
+			ls.mu.Unlock()
+			ask()
+			ls.mu.Lock()
+		}
+	}
+	if h.contended {
+		return nil, nil
+	}
+	return ls.fitting(l.key, h.owner, t)
 }
 
 // fitting returns the line and its lease if that may be handed to the first in line. It is called with the lock held.

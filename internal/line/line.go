@@ -89,8 +89,10 @@ type held struct {
 
 	since     time.Time // when it was acquired from the store
 	handed    int       // how often it was handed on
+	handedAt  time.Time // when the present section got it from another
 	contended bool      // others were waiting for it
 	askedAt   time.Time // when the store was last asked whether others wait
+	asking    bool      // it is being asked
 }
 
 func (h *held) left() time.Duration {

@@ -100,8 +100,10 @@ func (l *line) look() (turn, *waiter) {
 // wait is a row of answers that were all "busy".
 type wait struct {
 	since  time.Time
+	asked  bool            // more than once
 	waker  *waking         // nil if none is under way
 	woken  bool            // the last of them came upon a wake-up
+	early  bool            // some did
 	alarms backoff.Backoff // of wake-ups that were wrong
 }
 
@@ -121,6 +123,7 @@ func (l *line) over(w *wait) {
 // waking is a wait in the store.
 type waking struct {
 	queue  string
+	since  time.Time
 	cancel context.CancelFunc
 	done   chan struct{} // closed when it has ended
 	err    error         // nil: the key may be free
@@ -133,14 +136,20 @@ func (l *line) await(ctx context.Context, queue string, busy dibsdriver.Record, 
 	if w.since.IsZero() {
 		w.since = time.Now()
 	}
-	if w.woken { // in vain: a store that wakes us for nothing is not asked as often as it likes
+	if w.woken { // in vain: a store that wakes us for nothing, and not just too early, is not asked as often as it likes
 		w.woken = false
-		l.pause(w.alarms.Next(lim.PollMin, lim.PollMax))
+		if w.early {
+			l.pause(w.alarms.Next(lim.PollMin, lim.PollMax))
+		}
+		w.early = true
 	}
 	poll := backoff.Jitter(2 * min(max(time.Since(w.since)/8, lim.PollMin), lim.PollMax))
 	pause, wakes := poll, l.wakes(ctx, queue, w)
 	if wakes {
-		pause = dibsdriver.QueueAsk - backoff.Jitter(dibsdriver.QueueAsk/5)
+		pause = dibsdriver.QueueAsk - backoff.Jitter(dibsdriver.QueueAsk/10)
+		if !w.asked { // spread, over the processes that began to wait at the same moment
+			w.asked, pause = true, backoff.Jitter(dibsdriver.QueueAsk)
+		}
 	}
 	if busy.Token != 0 && busy.ExpiresIn < pause {
 		pause = busy.ExpiresIn + backoff.Jitter(lim.PollMin)
@@ -151,15 +160,23 @@ func (l *line) await(ctx context.Context, queue string, busy dibsdriver.Record, 
 	}
 	t := time.NewTimer(pause)
 	defer t.Stop()
-	select {
-	case <-w.waker.done:
-		w.woken = w.waker.err == nil
-		w.waker = nil
-		if !w.woken { // it cannot tell: poll
-			l.pause(poll)
+	for {
+		select {
+		case <-w.waker.done:
+			w.woken = w.waker.err == nil
+			long := time.Since(w.waker.since) >= dibsdriver.QueueAsk
+			w.waker = nil
+			switch {
+			case w.woken:
+				return
+			case long && l.wakes(ctx, queue, w): // its time was over
+				continue
+			}
+			l.pause(poll) // it cannot tell
+		case <-l.kick:
+		case <-t.C:
 		}
-	case <-l.kick:
-	case <-t.C:
+		return
 	}
 }
 
@@ -169,7 +186,7 @@ func (l *line) wakes(ctx context.Context, queue string, w *wait) bool {
 	if !ok || queue == "" || w.waker != nil {
 		return w.waker != nil
 	}
-	k := &waking{queue: queue, done: make(chan struct{})}
+	k := &waking{queue: queue, since: time.Now(), done: make(chan struct{})}
 	slice := dibsdriver.QueueGrace - 500*time.Millisecond // should the next in line be dead
 	ctx, k.cancel = context.WithTimeout(ctx, slice)
 	w.waker = k
