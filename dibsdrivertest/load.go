@@ -2,6 +2,7 @@ package dibsdrivertest
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -63,9 +64,10 @@ func noLockstep(e *env) {
 	var mu sync.Mutex
 	var asked []time.Duration
 	began := time.Now()
-	lockers := make([]*dibs.Locker, n)
+	lockers, all := make([]*dibs.Locker, n), make([]*FaultyDriver, n)
 	for i := range lockers {
 		l, faults := e.faultyLocker(dibs.Config{})
+		all[i] = faults
 		faults.On(OpAcquire, Always, func(c *Call) error {
 			mu.Lock()
 			asked = append(asked, time.Since(began))
@@ -88,6 +90,13 @@ func noLockstep(e *env) {
 			}
 		})
 	}
+	// To start so many processes may take a while; what counts is what they do after that.
+	e.until(20*time.Second, "all have asked", func() bool {
+		return !slices.ContainsFunc(all, func(f *FaultyDriver) bool { return f.Calls(OpAcquire) == 0 })
+	})
+	mu.Lock()
+	asked, began = nil, time.Now()
+	mu.Unlock()
 	const settle, span, bucket = 2 * time.Second, 3 * time.Second, 50 * time.Millisecond
 	time.Sleep(settle + span)
 	cancel()

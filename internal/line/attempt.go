@@ -13,22 +13,39 @@ import (
 	"github.com/dibs-go/dibs/internal/settle"
 )
 
-// attempt asks the store once for the head of the line, and waits for the answer at most as long as a request may take. It
-// returns the grant, or none if somebody has the key, and the store's answer; or an error, and then, if the request is still under way, when it will have
-// ended.
-func (l *line) attempt(t Terms, queue string) (*Grant, *dibsdriver.AcquireResult, <-chan struct{}, error) {
+// attempt is one question to the store, under way.
+type attempt struct {
+	terms Terms
+	queue string // our place in the store's queue, if the question was for it
+	p     dibsdriver.AcquireParams
+	call  *call.Call[dibsdriver.AcquireResult]
+	limit time.Duration // for the answer
+}
+
+// ask asks the store for the head of the line.
+func (l *line) ask(t Terms, queue string) *attempt {
 	ls := l.all
-	p := dibsdriver.AcquireParams{
+	a := &attempt{terms: t, queue: queue, limit: min(ls.Timeout, t.window())}
+	a.p = dibsdriver.AcquireParams{
 		Key: l.key, Owner: owner.New(), TTL: t.life(), Floor: ls.Seen.Floor(l.key),
 		Holder: ls.Holder, Note: t.Note, Waiter: queue,
 	}
-	limit := min(ls.Timeout, t.window())
-	c := call.Start(ls.Group, limit, func(ctx context.Context) (dibsdriver.AcquireResult, error) {
-		return ls.Driver.Acquire(ctx, p)
+	a.call = call.Start(ls.Group, a.limit, func(ctx context.Context) (dibsdriver.AcquireResult, error) {
+		return ls.Driver.Acquire(ctx, a.p)
 	})
-	if !l.answer(c.Done(), limit) {
+	return a
+}
+
+// conclude makes of the answer a grant, or none if somebody has the key, and the store's answer; or an error, and then, if the request is still under way,
+// when it will have ended.
+func (l *line) conclude(a *attempt, answered bool) (*Grant, *dibsdriver.AcquireResult, <-chan struct{}, error) {
+	ls, t, p, c := l.all, a.terms, a.p, a.call
+	ls.mu.Lock()
+	l.askedAt = time.Time{}
+	ls.mu.Unlock()
+	if !answered {
 		ls.Settler.TakeBack(l.key, p.Owner, p.TTL, c)
-		return nil, nil, c.Done(), fmt.Errorf("%w: no answer within %s; the request is taken back", dibsdriver.ErrUnavailable, limit)
+		return nil, nil, c.Done(), fmt.Errorf("%w: no answer within %s; the request is taken back", dibsdriver.ErrUnavailable, a.limit)
 	}
 	res, err := c.Result()
 	switch {
@@ -61,19 +78,14 @@ func (l *line) attempt(t Terms, queue string) (*Grant, *dibsdriver.AcquireResult
 	return &g, &res, nil, nil
 }
 
-// answer waits for the answer to a request: at most for limit, and no longer than somebody wants it. An answer may have been lost with
+// answered waits for the answer: at most for its limit, and no longer than somebody wants it. An answer may have been lost with
 // the key taken, and then the sooner it is taken back the better.
-func (l *line) answer(done <-chan struct{}, limit time.Duration) bool {
-	t := time.NewTimer(limit)
+func (l *line) answered(a *attempt) bool {
+	t := time.NewTimer(a.limit - time.Since(a.call.Started))
 	defer t.Stop()
-	defer func() {
-		l.all.mu.Lock()
-		defer l.all.mu.Unlock()
-		l.askedAt = time.Time{}
-	}()
 	for {
 		select {
-		case <-done:
+		case <-a.call.Done():
 			return true
 		case <-t.C:
 			return false
@@ -119,7 +131,7 @@ func (l *line) giveNext(g Grant, t Terms) bool {
 func (l *line) deliver(g Grant, t Terms, contended bool) {
 	l.all.mu.Lock()
 	defer l.all.mu.Unlock()
-	l.answered(nil)
+	l.heard(nil)
 	if !l.giveNext(g, t) {
 		l.giveBack(g)
 		return
@@ -131,7 +143,7 @@ func (l *line) deliver(g Grant, t Terms, contended bool) {
 func (l *line) refuse(r dibsdriver.Record) {
 	l.all.mu.Lock()
 	defer l.all.mu.Unlock()
-	l.answered(&r)
+	l.heard(&r)
 	l.waiters = slices.DeleteFunc(l.waiters, func(w *waiter) bool {
 		over := w.once && w.came < l.asked
 		if over {
@@ -142,7 +154,8 @@ func (l *line) refuse(r dibsdriver.Record) {
 	l.wakeIfEmpty()
 }
 
-func (l *line) answered(busy *dibsdriver.Record) {
+// heard notes that the store has answered.
+func (l *line) heard(busy *dibsdriver.Record) {
 	l.busy, l.busyAt, l.failed = busy, time.Now(), nil
 	for _, w := range l.waiters {
 		w.contacted = true

@@ -63,7 +63,7 @@ func (ls *Lines) Join(ctx context.Context, key string, terms Terms, wait time.Du
 	w.contacted, w.came = l.held != nil, l.asked
 	l.waiters = append(l.waiters, w)
 	n := len(l.waiters)
-	l.start()
+	lead := l.start()
 	ls.mu.Unlock()
 	if ls.Grew != nil {
 		ls.Grew(key, n)
@@ -74,6 +74,9 @@ func (ls *Lines) Join(ctx context.Context, key string, terms Terms, wait time.Du
 		t := time.NewTimer(wait)
 		defer t.Stop()
 		over = t.C
+	}
+	if lead && l.lead(ctx, w, over) {
+		return Grant{}, l.leave(w, nil)
 	}
 	select {
 	case <-w.ready:

@@ -171,14 +171,20 @@ func (ls *Lines) Close(err error) {
 	}
 }
 
-// start starts the line's goroutine if it is not running. A new head is not made to wait out a pause that was another's.
-func (l *line) start() {
+// start starts the line if it is not running; with lead, the caller has to, with its own question. A new head is not made to wait out a pause that was
+// another's.
+func (l *line) start() (lead bool) {
 	if l.running {
 		if len(l.waiters) == 1 {
 			l.wake()
 		}
-		return
+		return false
 	}
 	l.running = true
-	l.all.Group.Go(func(ctx context.Context) { l.run(ctx) })
+	if l.held == nil && len(l.waiters) == 1 {
+		l.asks()
+		return true
+	}
+	l.all.Group.Go(func(ctx context.Context) { l.run(ctx, new(round)) })
+	return false
 }

@@ -25,14 +25,8 @@ const (
 )
 
 // run is the goroutine of a line: it asks the store for the head, again and again, until nobody waits.
-func (l *line) run(ctx context.Context) {
-	queue := "" // the name of our place in the store's own queue, if it has one
-	var outages backoff.Backoff
-	var wait wait
-	defer func() {
-		l.over(&wait)
-		l.leaveQueue(queue, nil)
-	}()
+func (l *line) run(ctx context.Context, r *round) {
+	defer l.leaveAll(r)
 	for {
 		do, head := l.look()
 		switch do {
@@ -40,39 +34,100 @@ func (l *line) run(ctx context.Context) {
 			return
 		case rest:
 			<-l.kick
-			l.over(&wait)
+			l.over(&r.wait)
 			continue
 		}
-		name := ""
-		if !head.once {
-			if queue == "" {
-				queue = owner.New()
-			}
-			name = queue
-		}
-		grant, answer, underWay, err := l.attempt(head.terms, name)
-		if underWay != nil {
-			l.over(&wait)
-			l.leaveQueue(queue, underWay)
-			queue = ""
-		}
-		switch {
-		case err != nil:
-			l.outage(err)
-			l.pause(outages.Next(outageMin, outageMax))
-		case grant != nil:
-			outages.Reset()
-			l.over(&wait)
-			if name != "" {
-				queue = "" // the store has given up our place
-			}
-			l.deliver(*grant, head.terms, answer.Contended)
-		default:
-			outages.Reset()
-			l.refuse(answer.Holder)
-			l.await(ctx, queue, answer.Holder, &wait)
-		}
+		a := l.ask(head.terms, r.place(head))
+		l.take(r, a, l.answered(a))(ctx)
 	}
+}
+
+// lead is the first question of a line, which the waiter that it begins with asks itself: nobody else is there, most often, and then no other goroutine need
+// be woken for the answer. If the waiter gives up meanwhile, or there is more to do, the line's goroutine goes on. It tells whether the wait is over.
+func (l *line) lead(ctx context.Context, w *waiter, over <-chan time.Time) (ended bool) {
+	r := new(round)
+	a := l.ask(w.terms, r.place(w))
+	next := func(ctx context.Context) { l.take(r, a, l.answered(a))(ctx) }
+	t := time.NewTimer(a.limit)
+	defer t.Stop()
+	select {
+	case <-a.call.Done():
+		next = l.take(r, a, true)
+		if l.ends() {
+			l.leaveAll(r)
+			return false
+		}
+	case <-w.ready: // closed
+	case <-over:
+		ended = true
+	case <-ctx.Done():
+	case <-t.C:
+	}
+	l.all.Group.Go(func(ctx context.Context) {
+		next(ctx)
+		l.run(ctx, r)
+	})
+	return ended
+}
+
+// round is what a line has going on with the store while it runs.
+type round struct {
+	queue   string // the name of our place in the store's own queue, if it has one
+	outages backoff.Backoff
+	wait    wait
+}
+
+// place is the name under which the head asks; empty for a single attempt.
+func (r *round) place(head *waiter) string {
+	if head.once {
+		return ""
+	}
+	if r.queue == "" {
+		r.queue = owner.New()
+	}
+	return r.queue
+}
+
+func (l *line) leaveAll(r *round) {
+	l.over(&r.wait)
+	l.leaveQueue(r.queue, nil)
+}
+
+// take takes the answer of the store, or that there is none. It returns what to wait for before the next question.
+func (l *line) take(r *round, a *attempt, answered bool) (pause func(ctx context.Context)) {
+	grant, answer, underWay, err := l.conclude(a, answered)
+	if underWay != nil {
+		l.over(&r.wait)
+		l.leaveQueue(r.queue, underWay)
+		r.queue = ""
+	}
+	if err != nil {
+		l.outage(err)
+		return func(context.Context) { l.pause(r.outages.Next(outageMin, outageMax)) }
+	}
+	r.outages.Reset()
+	if grant == nil {
+		l.refuse(answer.Holder)
+		return func(ctx context.Context) { l.await(ctx, r.queue, answer.Holder, &r.wait) }
+	}
+	l.over(&r.wait)
+	if a.queue != "" {
+		r.queue = "" // the store has given up our place
+	}
+	l.deliver(*grant, a.terms, answer.Contended)
+	return func(context.Context) {}
+}
+
+// ends tells whether nobody waits any more; the line does not run then.
+func (l *line) ends() bool {
+	l.all.mu.Lock()
+	defer l.all.mu.Unlock()
+	if len(l.waiters) > 0 {
+		return false
+	}
+	l.running = false
+	l.drop()
+	return true
 }
 
 // look returns what is to be done, and the head of the line if that is to ask.
@@ -91,10 +146,15 @@ func (l *line) look() (turn, *waiter) {
 	case l.held != nil:
 		return rest, nil
 	default:
-		l.asked++
-		l.askedAt = time.Now()
+		l.asks()
 		return ask, l.waiters[0]
 	}
+}
+
+// asks notes that a question is under way. It is called with the lock held.
+func (l *line) asks() {
+	l.asked++
+	l.askedAt = time.Now()
 }
 
 // wait is a row of answers that were all "busy".
