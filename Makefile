@@ -7,7 +7,7 @@ SHELL := /usr/bin/env bash
 # A clone that another user owns (a container's, say) has no version control to stamp into the programs that the tests build.
 TEST_ENV := GOFLAGS="$(strip $(GOFLAGS) -buildvcs=false)"
 TESTSUM  := $(TEST_ENV) .bin/testsum \
-	-check gofmt='scripts/lint gofmt' -check vet='scripts/lint vet' -check staticcheck='scripts/lint staticcheck'
+	-check gofmt='nice -n 19 scripts/lint gofmt' -check vet='nice -n 19 scripts/lint vet' -check staticcheck='nice -n 19 scripts/lint staticcheck'
 # Without -count=1, a server that has changed would be tested by remembering. One package at a time: many of them start processes and
 # servers of their own, and what they measure is time.
 GO_TEST  := go test -json -race -count=1 -p 1

@@ -3,8 +3,8 @@
 //
 //	go run ./internal/testsum [-check NAME=COMMAND]... -- go test -json PACKAGE...
 //
-// Each check is a shell command that is run before the tests, in the order given; it counts as one, passed or failed, and its
-// output is shown if it failed. Of the tests, one line is shown for each package, and the whole output of each one that failed.
+// Each check is a shell command that is run beside the tests, one after the other; it counts as one, passed or failed, and its
+// output is shown, after the tests, if it failed. Of the tests, one line is shown for each package, and the whole output of each one that failed.
 //
 // # What is counted
 //
@@ -74,13 +74,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	s := newSummary(stdout)
-	for _, c := range checks {
-		s.check(c.name, func() (string, error) {
+	checked := make(chan func() (string, error), len(checks))
+	go func() { // ends with the last check, which is waited for
+		for _, c := range checks {
 			out, err := command(ctx, "sh", "-c", c.command).CombinedOutput()
-			return string(out), err
-		})
+			checked <- func() (string, error) { return string(out), err }
+		}
+	}()
+	ended := tests(ctx, s, stderr, test)
+	for _, c := range checks {
+		s.check(c.name, <-checked)
 	}
-	s.ended(tests(ctx, s, stderr, test))
+	s.ended(ended)
 	return s.close()
 }
 
