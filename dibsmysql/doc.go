@@ -8,7 +8,7 @@
 //
 // # Tables and rights
 //
-// There are two small tables, dibs_leases and dibs_meta (see [Config].TablePrefix). The driver never creates them unasked: run "dibs init" once, or call
+// There are two small tables for leases, dibs_leases and dibs_meta (see [Config].TablePrefix), and dibs_rows for row locks (see [Rows]). The driver never creates them unasked: run "dibs init" once, or call
 // [Driver.CreateTables], or put the DDL that [Schema] returns into your own migrations. A row stays when its lock is released, marked free: it keeps the
 // fencing token, and deleting it would make the server find deadlocks.
 //
@@ -30,11 +30,20 @@
 //
 // # What it costs
 //
-// An acquisition is one statement and one round trip, and so is a release. A busy key costs a second one, which reads who has it; while the
+// An acquisition is one statement and one round trip, and so is a release; a hold of more than 20 ms costs two small statements besides, one after those 20 ms
+// and one beside the release. A busy key costs a second one, which reads who has it; while the
 // key stays busy, each further question is that reading alone, which locks nothing. All leases of a process are renewed together, up to 500 in a statement
 // that waits for no row.
 //
 // Times are made and compared by the server, in UTC and in microseconds. The smallest TTL is 100 ms.
+//
+// # Waiting
+//
+// The waiters of a process for one key are one waiter to the server. It reads the row a few times and then waits inside the server for a named lock (GET_LOCK, "dibs:" and a
+// hash) that the holder has, first come first served over all processes, on a connection that it borrows from the pool meanwhile: at most half of the pool, and 8; see
+// [Config].WaitConnections. Nothing rests on these named locks: where the server refuses them, behind a proxy that shares connections, or on another node of a cluster,
+// waiters read the row now and then. A process that has just let go of a contended key waits its turn. The next in line that does not take its turn for a second, because
+// its process is frozen or its machine gone, has its connection ended (KILL) by who takes the key instead.
 //
 // # What to know about waiting in the server
 //
