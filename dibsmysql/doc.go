@@ -10,7 +10,7 @@
 //
 // There are two small tables for leases, dibs_leases and dibs_meta (see [Config].TablePrefix), and dibs_rows for row locks (see [Rows]). The driver never creates them unasked: run "dibs init" once, or call
 // [Driver.CreateTables], or put the DDL that [Schema] returns into your own migrations. A row stays when its lock is released, marked free: it keeps the
-// fencing token, and deleting it would make the server find deadlocks.
+// fencing token, and deleting it would make the server find deadlocks. Where keys are new each time, remove old rows: see below.
 //
 // The application's user needs no more than this:
 //
@@ -44,6 +44,23 @@
 // [Config].WaitConnections. Nothing rests on these named locks: where the server refuses them, behind a proxy that shares connections, or on another node of a cluster,
 // waiters read the row now and then. A process that has just let go of a contended key waits its turn. The next in line that does not take its turn for a second, because
 // its process is frozen or its machine gone, has its connection ended (KILL) by who takes the key instead.
+//
+// # Old rows
+//
+// A row of some 100 bytes stays for each key that was ever taken, until somebody sweeps: a driver with [Config].Sweep, all the time; [Driver.Sweep], once; or the
+// command dibs sweep, once. Without any of them nothing is removed, which is right for a few thousand keys. Rows of keys that have been free or expired for longer
+// than the retention, a minute, then go. Let every process have it, if any: one at a time does the work for all, the next takes over 30 s after it died.
+//
+//	dibsmysql.New(db, &dibsmysql.Config{Sweep: &dibsmysql.SweepConfig{Report: func(r dibsmysql.SweepReport) { removed.Add(r.Rows) }}})
+//
+// A sweep is in nobody's way. It reads without locks, window by window along the primary key, and removes 50 rows at a time by their keys, if they are still as old by then;
+// it waits for no row, takes a pause after each statement as long as that took, and uses one connection of the pool, for one statement at a time, as long as
+// there is one to spare. It needs no other rights than those above. A lease that is live, was renewed or taken again is not touched.
+//
+// Fencing tokens rise over it: a row goes only when the server's clock has passed its token by the retention, so a new row's token, which is the time, is higher. That
+// ends where the clock is set back by more than the retention: then a process that first used the tables before the row went may give a lower token, and
+// one that came after does not, since the highest token of all removed rows is kept in dibs_meta. The token of a statement that waited in the server is
+// checked against it, too.
 //
 // # What to know about waiting in the server
 //

@@ -3,6 +3,7 @@ package dibsmysql
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -79,6 +80,9 @@ var (
 func (d *Driver) explain(err error) (what string, names []error) {
 	if n := code(err); n != 0 {
 		return d.explainCode(n)
+	}
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return "the server's certificate is for another name; connect by a name that is in it", refusedNames
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return "the server's certificate is not trusted; let tls= in the DSN name a configuration that trusts it (mysql.RegisterTLSConfig)", refusedNames

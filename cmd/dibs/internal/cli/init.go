@@ -32,7 +32,9 @@ MySQL and MariaDB: who runs dibs init needs CREATE, SELECT, INSERT, UPDATE and D
 that finds the tables, need no more than
 
   GRANT SELECT, INSERT, UPDATE, DELETE ON app.dibs_leases TO 'app'@'%';
-  GRANT SELECT, INSERT, UPDATE, DELETE ON app.dibs_meta TO 'app'@'%';`,
+  GRANT SELECT, INSERT, UPDATE, DELETE ON app.dibs_meta TO 'app'@'%';
+
+The third table, dibs_rows, is for programs that use row locks (dibsmysql.Rows); they need SELECT, INSERT and UPDATE on it.`,
 		Example: `  dibs init --store-file /etc/dibs/admin-store
   dibs init --print --store mysql://app@db.example.com/app | mysql app`,
 		Args: exactly(0, "no arguments"),
