@@ -39,4 +39,8 @@
 // A waiter polls by calling Acquire again, each time with a new owner. Optional interfaces make that
 // cheaper and fairer: [Waker], which tells the engine when to ask again, [Leaver], for what the store keeps for a waiter, and
 // [Contender], which lets a process know that others wait while it hands a lease on among its own. Correctness rests on none of them.
+//
+// # Examining
+//
+// A driver that is a [Doctor] can say what is wrong with its store, for the command dibs doctor.
 package dibsdriver

@@ -3,6 +3,7 @@ package dibsmysql
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/dibs-go/dibs/dibsdriver"
 )
@@ -24,10 +25,12 @@ func (d *Driver) Acquire(ctx context.Context, p dibsdriver.AcquireParams) (dibsd
 	if p.Floor > dibsdriver.MaxToken-dibsdriver.TokenStep {
 		return none, dibsdriver.NotApplied(d.tooHigh(p.Key, p.Floor+dibsdriver.TokenStep))
 	}
+	d.asked(p.TTL)
 	server, err := d.ensure(ctx)
 	if err != nil {
 		return none, err
 	}
+	d.startSweeping()
 	if err := d.reserveKeeper(ctx); err != nil {
 		return none, err
 	}
@@ -60,14 +63,22 @@ func (d *Driver) acquire(ctx context.Context, server *server, p dibsdriver.Acqui
 	// the statement did.
 	// Between the answer "busy" and the look at the row, the key may have become free.
 	for tries := 1; ; tries++ {
+		began := time.Now()
 		id, _, err := d.exec(ctx, "acquire", owner, statement)
 		switch {
 		case err != nil:
 			return r, err
 		case id > dibsdriver.MaxToken:
-			_, _, err := d.exec(ctx, "give back", owner, d.q.release.with(literal(p.Key), owner, number(nobodyWaits)))
+			err := d.giveBack(ctx, p)
 			return r, dibsdriver.WithFate(d.tooHigh(p.Key, id), dibsdriver.FateOf(orSettled(err)))
 		case id > 0:
+			if time.Since(began) > overtaken {
+				if fine, err := d.aboveFloor(ctx, p, id); err != nil {
+					return r, err
+				} else if !fine {
+					continue
+				}
+			}
 			d.busy.forget(p.Key)
 			return dibsdriver.AcquireResult{Acquired: true, Token: id}, nil
 		}
@@ -95,6 +106,13 @@ func (d *Driver) acquire(ctx context.Context, server *server, p dibsdriver.Acqui
 func (d *Driver) tooHigh(key string, token int64) error {
 	return refused("dibs: %s: the next fencing token of key %q would be %d, above the largest, %d: the server's clock is far ahead, or was; "+
 		"set it right and delete the key's row", d.name(), key, token, int64(dibsdriver.MaxToken))
+}
+
+// giveBack releases what was taken a moment ago.
+func (d *Driver) giveBack(ctx context.Context, p dibsdriver.AcquireParams) error {
+	owner := literal(p.Owner)
+	_, _, err := d.exec(ctx, "give back", owner, d.q.release.with(literal(p.Key), owner, number(nobodyWaits)))
+	return err
 }
 
 // orSettled is the fate of a request that was followed by another: known if that one's is.

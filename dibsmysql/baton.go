@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
+	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,7 +25,8 @@ type batons struct {
 	turns   map[string]*turn
 	waiting int // connections
 	claims  claims
-	refused atomic.Bool // by the server
+	gone    map[string]time.Time // owners that were released before we heard that they had the key
+	refused atomic.Bool          // by the server
 }
 
 // turn is this process's place among the others that want a key.
@@ -56,6 +59,20 @@ const turnLimit = dibsdriver.QueueGrace - 500*time.Millisecond
 func (d *Driver) batonName(s *server, key string) string {
 	sum := sha256.Sum256([]byte(s.database + "\x00" + d.prefix + "\x00" + key))
 	return "'dibs:" + hex.EncodeToString(sum[:20]) + "'"
+}
+
+// wish is another named lock, which one of those has that can only look at the row, for want of a connection to wait on: they are not seen otherwise.
+func wish(baton string) string { return strings.TrimSuffix(baton, "'") + "w'" }
+
+// nobodyElse is, as SQL, 1 if nobody has the baton, and nobody looks at the row.
+func nobodyElse(baton string) string {
+	return "IS_FREE_LOCK(" + baton + ") * IS_FREE_LOCK(" + wish(baton) + ")"
+}
+
+// swap lets go of the baton and takes it again, unless somebody waits for it, who then has it. Of its second answer, 1 stands for having it again,
+// and 2 for that nobody looks at the row.
+func swap(baton string) string {
+	return "SELECT RELEASE_LOCK(" + baton + "), GET_LOCK(" + baton + ", 0) + 2 * IS_FREE_LOCK(" + wish(baton) + ")"
 }
 
 func (b *batons) turn(key string) *turn {
@@ -110,6 +127,9 @@ func (d *Driver) acquired(s *server, p dibsdriver.AcquireParams) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if _, gone := b.gone[p.Owner]; gone { // it was taken back meanwhile
+		return
+	}
 	if t := b.turns[p.Key]; t != nil {
 		stuck := t.stuck
 		t.owner, t.stuck, t.othersFirst = p.Owner, 0, time.Time{}
@@ -141,9 +161,12 @@ func (d *Driver) passing(ctx context.Context, s *server, p dibsdriver.ReleasePar
 	if t != nil && t.owner == p.Owner {
 		conn, t.conn, t.owner = t.conn, nil, ""
 	}
-	claim := b.claims.take(p.Key, p.Owner)
+	claimed, known := b.claims.take(p.Key, p.Owner)
+	if !known && conn == nil {
+		b.forgetOwner(p.Owner)
+	}
 	b.mu.Unlock()
-	if conn == nil && claim == nil {
+	if conn == nil && claimed == nil {
 		return func(known bool) { b.released(p.Key, known) }
 	}
 	others := make(chan bool, 1)
@@ -151,10 +174,21 @@ func (d *Driver) passing(ctx context.Context, s *server, p dibsdriver.ReleasePar
 		if conn != nil {
 			others <- d.giveAway(ctx, conn, d.batonName(s, p.Key))
 		} else {
-			others <- d.unclaim(ctx, claim)
+			others <- d.unclaim(ctx, claimed, d.batonName(s, p.Key))
 		}
 	})
 	return func(bool) { b.released(p.Key, <-others) }
+}
+
+// forgetOwner lets an answer that comes late, of an acquisition that is taken back already, leave nothing behind. It is called with the lock held.
+func (b *batons) forgetOwner(owner string) {
+	if len(b.gone) >= busyMost {
+		maps.DeleteFunc(b.gone, func(_ string, at time.Time) bool { return time.Since(at) > time.Minute })
+	}
+	if b.gone == nil || len(b.gone) >= busyMost {
+		b.gone = make(map[string]time.Time)
+	}
+	b.gone[owner] = time.Now()
 }
 
 // released notes whether others wait for a key that was ours.
@@ -172,7 +206,7 @@ func (b *batons) released(key string, others bool) {
 // giveAway releases the baton that a waiting session got, and gives the connection back to the pool. It tells whether somebody
 // else has the baton now.
 func (d *Driver) giveAway(ctx context.Context, conn *sql.Conn, name string) (others bool) {
-	_, free, err := twoAnswers(ctx, conn, "SELECT RELEASE_LOCK("+name+"), IS_FREE_LOCK("+name+")")
+	_, free, err := twoAnswers(ctx, conn, "SELECT RELEASE_LOCK("+name+"), "+nobodyElse(name))
 	d.putWaiting(conn, err != nil)
 	return err == nil && free == 0
 }
@@ -205,7 +239,6 @@ func (d *Driver) Contended(ctx context.Context, key string) (bool, error) {
 		return true, err
 	}
 	name := d.batonName(s, key)
-	swap := "SELECT RELEASE_LOCK(" + name + "), GET_LOCK(" + name + ", 0)"
 	b := &d.batons
 	b.mu.Lock()
 	t := b.turns[key]
@@ -215,22 +248,22 @@ func (d *Driver) Contended(ctx context.Context, key string) (bool, error) {
 	}
 	b.mu.Unlock()
 	if conn != nil {
-		_, ours, err := twoAnswers(ctx, conn, swap)
-		if err == nil && ours == 1 {
+		_, state, err := twoAnswers(ctx, conn, swap(name))
+		if err == nil && state&1 != 0 {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			t.conn = conn
-			return false, nil
+			return state&2 == 0, nil
 		}
 		d.putWaiting(conn, err != nil)
 		return true, nil
 	}
-	if others, had := d.swapClaim(ctx, key, swap); had {
+	if others, had := d.swapClaim(ctx, key); had {
 		return others, nil
 	}
 	var others bool
 	err = d.send(ctx, request{doing: "ask for waiters", take: d.take, reads: true}, func(conn *sql.Conn) error {
-		free, _, err := twoAnswers(ctx, conn, "SELECT IS_FREE_LOCK("+name+"), 0")
+		free, _, err := twoAnswers(ctx, conn, "SELECT "+nobodyElse(name)+", 0")
 		others = free == 0
 		return err
 	})

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -261,7 +262,7 @@ func TestWithoutBatons(t *testing.T) {
 		for name, cfg := range map[string]*Config{"refused": nil, "no connections": {WaitConnections: -1}, "a small pool": nil} {
 			db := b.pool(t, "")
 			if name == "a small pool" {
-				db.SetMaxOpenConns(3)
+				db.SetMaxOpenConns(2)
 			}
 			d := New(db, cfg)
 			d.batons.refused.Store(name == "refused")
@@ -333,6 +334,64 @@ func TestWaitersDoNotEatThePool(t *testing.T) {
 		all.Wait()
 		if err := l.Shutdown(context.Background()); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestASmallPoolDoesNotStarve: processes whose pools leave them no connection to wait on get their turns, one of them beside one that waits in the server.
+func TestASmallPoolDoesNotStarve(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bed) {
+		counts := make([]atomic.Int64, 3)
+		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+		defer cancel()
+		var all sync.WaitGroup
+		for i := range counts {
+			db := b.pool(t, "")
+			db.SetMaxOpenConns(4)
+			l := locker(t, New(db, &Config{WaitConnections: -1}), nil)
+			for range 5 {
+				all.Go(func() {
+					for ctx.Err() == nil {
+						_ = l.Do(ctx, "k", func(context.Context) error {
+							counts[i].Add(1)
+							time.Sleep(5 * time.Millisecond)
+							return nil
+						})
+					}
+				})
+			}
+		}
+		all.Wait()
+		total := counts[0].Load() + counts[1].Load() + counts[2].Load()
+		for i := range counts {
+			if n := counts[i].Load(); n < total/10 || total < 100 {
+				t.Errorf("process %d had the key %d times of %d", i, n, total)
+			}
+		}
+	})
+}
+
+// TestALateAnswerLeavesNoBaton: an acquisition that was given up, and took effect after that, is released, and its baton with it.
+func TestALateAnswerLeavesNoBaton(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bed) {
+		l := b.locker(t, "", nil)
+		if err := l.Do(within(t), "k", func(context.Context) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		d := b.driver(t, "")
+		owner, _ := take(t, d, "other", time.Minute) // so that it knows the server
+		release(t, d, "other", owner)
+		for range 5 {
+			unlock := b.lockRow(t, "k")
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			time.AfterFunc(305*time.Millisecond, unlock)
+			if _, _, err := l.Acquire(ctx, "k"); !errors.Is(err, dibs.ErrUnavailable) {
+				t.Errorf("a locked row: %v", err)
+			}
+			cancel()
+			eventually(t, "the row is free", func() bool { _, is, _ := b.peek(t, "k"); return is == "" })
+			time.Sleep(3 * claimAfter) // in which a baton would be claimed
+			eventually(t, "the baton is free", func() bool { return b.batonFree(t, d, "k") })
 		}
 	})
 }

@@ -71,36 +71,56 @@ func (d *Driver) check(ctx context.Context) (*server, error) {
 const serverSQL = "SELECT VERSION(), @@version_comment, @@hostname, @@port, DATABASE(), @@autocommit, @@read_only"
 
 func (d *Driver) checkServer(ctx context.Context, conn *sql.Conn) (*server, error) {
-	var version, about, host, port, readOnly string
+	s, _, problems, err := d.lookAtServer(ctx, conn)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(problems) > 0:
+		return nil, problems[0].err
+	}
+	return s, nil
+}
+
+// problem is something because of which locks cannot work.
+type problem struct {
+	check string // what was looked at, in the doctor's words
+	err   error  // for callers
+}
+
+// lookAtServer also returns the server's own words for its version.
+func (d *Driver) lookAtServer(ctx context.Context, conn *sql.Conn) (s *server, version string, problems []problem, err error) {
+	var about, host, port, readOnly string
 	var database sql.NullString
 	var autocommit bool
-	err := conn.QueryRowContext(ctx, serverSQL).Scan(&version, &about, &host, &port, &database, &autocommit, &readOnly)
+	err = conn.QueryRowContext(ctx, serverSQL).Scan(&version, &about, &host, &port, &database, &autocommit, &readOnly)
 	if err != nil {
 		if what, _ := d.explain(err); what == "the request failed" {
 			// It is not the server's error, nor one of the network.
-			return nil, refused("dibs: mysql: the *sql.DB (driver %T) does not lead to MySQL or MariaDB; open it with github.com/go-sql-driver/mysql: %w",
+			err = refused("dibs: mysql: the *sql.DB (driver %T) does not lead to MySQL or MariaDB; open it with github.com/go-sql-driver/mysql: %w",
 				d.db.Driver(), err)
 		}
-		return nil, err
+		return nil, "", nil, err
 	}
 	kind := "mysql"
 	if strings.Contains(version, "MariaDB") {
 		kind = "mariadb"
 	}
-	s := &server{
+	s = &server{
 		name: kind + ":" + net.JoinHostPort(host, port) + "/" + database.String, database: database.String, schema: "CONVERT(" + literal(database.String) + " USING utf8mb4)",
 		skipLocked: skipsLocked(version, about),
 	}
-	switch {
-	case !database.Valid:
-		return nil, refused("dibs: %s: the DSN names no database; add one (user:password@tcp(host)/DATABASE)", s.name)
-	case !autocommit:
-		return nil, refused("dibs: %s: autocommit is off: nobody else would see a lock; take autocommit=0 out of the DSN", s.name)
-	case readOnly != "0" && !strings.EqualFold(readOnly, "off"):
-		return nil, named(fmt.Errorf("dibs: %s: the server takes no writes (read_only is on: it is a replica, or in maintenance); "+
-			"connect to the one that does, or set read_only off", s.name), dibsdriver.ErrReadOnly, dibsdriver.ErrUnavailable)
+	bad := func(check string, err error) { problems = append(problems, problem{check, err}) }
+	if !database.Valid {
+		bad(checkDatabase, refused("dibs: %s: the DSN names no database; add one (user:password@tcp(host)/DATABASE)", s.name))
 	}
-	return s, nil
+	if !autocommit {
+		bad(checkAutocommit, refused("dibs: %s: autocommit is off: nobody else would see a lock; take autocommit=0 out of the DSN", s.name))
+	}
+	if readOnly != "0" && !strings.EqualFold(readOnly, "off") {
+		bad(checkWrites, named(fmt.Errorf("dibs: %s: the server takes no writes (read_only is on: it is a replica, or in maintenance); "+
+			"connect to the one that does, or set read_only off", s.name), dibsdriver.ErrReadOnly, dibsdriver.ErrUnavailable))
+	}
+	return s, version, problems, nil
 }
 
 // logsStatements tells whether the server replicates by statements. The variables are not there on every server.

@@ -58,18 +58,16 @@ func (c *claims) add(d *Driver, s *server, key, owner string) {
 	}
 }
 
-// take removes the claim of a key that was released. It returns it if the baton is ours. It is called with the lock held.
-func (c *claims) take(key, owner string) *claim {
+// take removes the claim of a key that was released, if there is one. It returns the session that has the baton, if it is ours. It is called with the
+// lock held.
+func (c *claims) take(key, owner string) (on *sql.Conn, known bool) {
 	cl := c.all[key]
 	if cl == nil || cl.owner != owner {
-		return nil
+		return nil, false
 	}
 	delete(c.all, key)
 	cl.over = true
-	if cl.conn == nil {
-		return nil
-	}
-	return cl
+	return cl.conn, true
 }
 
 // claim is the goroutine that makes the claims; it ends when there are none.
@@ -150,7 +148,7 @@ func (d *Driver) makeClaims(ctx context.Context, due []*claim) {
 	}
 	b.mu.Unlock()
 	for _, c := range late {
-		d.unclaim(ctx, c)
+		d.unclaim(ctx, conn, c.name)
 	}
 }
 
@@ -172,28 +170,31 @@ func getLocks(ctx context.Context, conn *sql.Conn, due []*claim, got []bool) err
 }
 
 // unclaim gives a claimed baton away, on the session that has it. It tells whether somebody else has it now.
-func (d *Driver) unclaim(ctx context.Context, c *claim) (others bool) {
-	give := "SELECT RELEASE_LOCK(" + c.name + "), IS_FREE_LOCK(" + c.name + ")"
-	_, free, err := d.onClaim(ctx, c, 5*patience, give)
+func (d *Driver) unclaim(ctx context.Context, on *sql.Conn, name string) (others bool) {
+	give := "SELECT RELEASE_LOCK(" + name + "), " + nobodyElse(name)
+	_, free, err := d.onClaim(ctx, on, 5*patience, give)
 	if errors.Is(err, errSlotTaken) { // by a renewal that hangs
-		d.inBackground(func(ctx context.Context) { _, _, _ = d.onClaim(ctx, c, time.Hour, give) })
+		d.inBackground(func(ctx context.Context) { _, _, _ = d.onClaim(ctx, on, time.Hour, give) })
 	}
 	return err == nil && free == 0
 }
 
 // swapClaim lets go of the baton and takes it again, unless somebody waits, who then has it. had is false if there was no baton.
-func (d *Driver) swapClaim(ctx context.Context, key, swap string) (others, had bool) {
+func (d *Driver) swapClaim(ctx context.Context, key string) (others, had bool) {
 	b := &d.batons
 	b.mu.Lock()
 	c := b.claims.all[key]
-	had = c != nil && c.conn != nil
+	var on *sql.Conn
+	if c != nil {
+		on = c.conn
+	}
 	b.mu.Unlock()
-	if !had {
+	if on == nil {
 		return false, false
 	}
-	_, ours, err := d.onClaim(ctx, c, 5*patience, swap)
-	if err == nil && ours == 1 {
-		return false, true
+	_, state, err := d.onClaim(ctx, on, 5*patience, swap(c.name))
+	if err == nil && state&1 != 0 {
+		return state&2 == 0, true
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -204,7 +205,7 @@ func (d *Driver) swapClaim(ctx context.Context, key, swap string) (others, had b
 var errSlotTaken, errOtherSession = errors.New("the keeper's connection is in use"), errors.New("the baton's session has ended")
 
 // onClaim runs a statement on the session that has the baton. If that is not the keeper's any more, the baton has gone with it.
-func (d *Driver) onClaim(ctx context.Context, c *claim, wait time.Duration, statement string) (a, b int64, err error) {
+func (d *Driver) onClaim(ctx context.Context, on *sql.Conn, wait time.Duration, statement string) (a, b int64, err error) {
 	t := time.NewTimer(wait)
 	defer t.Stop()
 	var conn *sql.Conn
@@ -215,7 +216,7 @@ func (d *Driver) onClaim(ctx context.Context, c *claim, wait time.Duration, stat
 	case <-ctx.Done():
 		return 0, 0, errSlotTaken
 	}
-	if conn == nil || conn != c.conn {
+	if conn == nil || conn != on {
 		d.keeper.put(conn, false)
 		return 0, 0, errOtherSession
 	}

@@ -40,7 +40,7 @@
 // # Waiting
 //
 // The waiters of a process for one key are one waiter to the server. It reads the row a few times and then waits inside the server for a named lock (GET_LOCK, "dibs:" and a
-// hash) that the holder has, first come first served over all processes, on a connection that it borrows from the pool meanwhile: at most half of the pool, and 8; see
+// hash) that the holder has, first come first served over all processes, on a connection that it borrows from the pool meanwhile: at most half of the pool, and 32; see
 // [Config].WaitConnections. Nothing rests on these named locks: where the server refuses them, behind a proxy that shares connections, or on another node of a cluster,
 // waiters read the row now and then. A process that has just let go of a contended key waits its turn. The next in line that does not take its turn for a second, because
 // its process is frozen or its machine gone, has its connection ended (KILL) by who takes the key instead.

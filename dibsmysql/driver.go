@@ -1,6 +1,7 @@
 package dibsmysql
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -28,12 +29,15 @@ type Config struct {
 	TablePrefix string
 
 	// WaitConnections is how many connections of the pool may wait inside the server at a time, for one contended key each (all waiters of a
-	// process for one key share it). Waiters for keys beyond it ask for the row now and then instead. Defaults to half of the pool without two, at
-	// most 8; negative for none.
+	// process for one key share it). Waiters for keys beyond it look at the row now and then instead. Defaults to half of the pool less the
+	// keeper's connection, at most 32; negative for none.
 	WaitConnections int
+
+	// Sweep lets the driver remove old rows, from its first lock on until Close. Default nil: the driver removes none.
+	Sweep *SweepConfig
 }
 
-const defaultWaitConns = 8
+const defaultWaitConns = 32
 
 var prefixPattern = lazily(`^[a-z_][a-z0-9_]{0,39}$`)
 
@@ -66,6 +70,11 @@ type Driver struct {
 	// waitConns is Config.WaitConnections.
 	waitConns int
 
+	sweeping *SweepConfig // nil: not at all
+	sweeps   *sweepStatements
+	swept    atomic.Bool  // whether it has begun to
+	longest  atomic.Int64 // of all leases that were asked for
+
 	background context.Context // ends with Close
 	end        context.CancelFunc
 	mu         sync.Mutex
@@ -82,8 +91,14 @@ type Driver struct {
 func New(db *sql.DB, cfg *Config) *Driver {
 	prefix, err := cfg.prefix()
 	d := &Driver{db: db, configErr: err, prefix: prefix, q: newStatements(prefix), setup: make(chan struct{}, 1)}
+	d.sweeps = newSweepStatements(prefix)
 	if cfg != nil {
 		d.waitConns = cfg.WaitConnections
+		if cfg.Sweep != nil {
+			sweeping := *cfg.Sweep
+			d.sweeping = &sweeping
+		}
+		d.configErr = cmp.Or(d.configErr, cfg.Sweep.check())
 	}
 	d.keeper.init()
 	d.setup <- struct{}{}

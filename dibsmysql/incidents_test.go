@@ -36,7 +36,6 @@ func (b *bed) client(t testing.TB, db *sql.DB, ttl time.Duration) *dibs.Locker {
 // TestB03_RowLockedAtTheRenewal: a renewal that the server answers with a lock wait time-out, or that skips the row, is repeated, and nothing is lost.
 func TestB03_RowLockedAtTheRenewal(t *testing.T) {
 	onBoth(t, func(t *testing.T, b *bed) {
-		t.Parallel()
 		const ttl = 3 * time.Second
 		lock, work, err := b.client(t, b.pool(t, ""), ttl).Acquire(t.Context(), "k")
 		if err != nil {
@@ -62,7 +61,6 @@ func TestB03_RowLockedAtTheRenewal(t *testing.T) {
 // TestB32_SessionZones: sessions of different zones see the same leases, and take them over at the same time.
 func TestB32_SessionZones(t *testing.T) {
 	onBoth(t, func(t *testing.T, b *bed) {
-		t.Parallel()
 		zoned := func(zone string) *sql.DB {
 			return b.pool(t, "time_zone=%27"+strings.ReplaceAll(zone, "+", "%2B")+"%27&loc=Asia%2FKolkata&parseTime=true")
 		}
@@ -138,7 +136,6 @@ func TestB32_NoTimesOfClients(t *testing.T) {
 // TestB42_WorkAndWaitersShareAPool: holders that need one more connection each, and waiters, never bring a small pool to a stand-still.
 func TestB42_WorkAndWaitersShareAPool(t *testing.T) {
 	onBoth(t, func(t *testing.T, b *bed) {
-		t.Parallel()
 		db := b.pool(t, "")
 		db.SetMaxOpenConns(4)
 		l := b.client(t, db, 5*time.Second)
@@ -208,7 +205,6 @@ func TestB42_WorkAndWaitersShareAPool(t *testing.T) {
 // tokens go on rising.
 func TestB47_LeasesGone(t *testing.T) {
 	onBoth(t, func(t *testing.T, b *bed) {
-		t.Parallel()
 		const ttl = 3 * time.Second
 		l := b.client(t, b.pool(t, ""), ttl)
 		lock, work, err := l.Acquire(t.Context(), "k")
@@ -247,7 +243,6 @@ func TestB47_LeasesGone(t *testing.T) {
 // TestFact10_Savepoints: a lease is no part of the caller's transaction: neither a rollback to a savepoint nor one of all takes it away, or keeps it.
 func TestFact10_Savepoints(t *testing.T) {
 	onBoth(t, func(t *testing.T, b *bed) {
-		t.Parallel()
 		db := b.pool(t, "")
 		d, other := drive(t, db), b.driver(t, "")
 		take(t, d, "warm", time.Minute)

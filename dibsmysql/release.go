@@ -50,5 +50,5 @@ func (d *Driver) whetherOthers(s *server, key string) string {
 	if d.batons.refused.Load() || s.statements {
 		return number(nobodyWaits)
 	}
-	return fmt.Sprintf("IF(IS_FREE_LOCK(%s) = 0, %d, %d)", d.batonName(s, key), othersWait, nobodyWaits)
+	return fmt.Sprintf("IF(%s = 0, %d, %d)", nobodyElse(d.batonName(s, key)), othersWait, nobodyWaits)
 }

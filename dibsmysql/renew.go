@@ -25,6 +25,7 @@ func (d *Driver) Renew(ctx context.Context, leases []dibsdriver.Renewal) ([]dibs
 			answers[i] = dibsdriver.Refused
 			continue
 		}
+		d.asked(l.TTL)
 		ttl := micros(l.TTL)
 		due[ttl] = append(due[ttl], leaseID{l.Key, l.Owner})
 	}

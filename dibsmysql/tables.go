@@ -3,6 +3,8 @@ package dibsmysql
 import (
 	"context"
 	"database/sql"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/dibs-go/dibs/dibsdriver"
@@ -60,18 +62,24 @@ var leaseColumns = map[string]column{
 
 // checkTables finds what would break locks silently, or only later.
 func (d *Driver) checkTables(ctx context.Context, conn *sql.Conn, s *server) error {
+	problems, err := d.lookAtTables(ctx, conn, s)
+	if err != nil || len(problems) == 0 {
+		return err
+	}
+	return problems[0]
+}
+
+// lookAtTables returns all that is wrong with the table of leases.
+func (d *Driver) lookAtTables(ctx context.Context, conn *sql.Conn, s *server) (problems []error, err error) {
 	table := d.prefix + "leases"
-	var problem error
 	bad := func(format string, args ...any) {
-		if problem == nil {
-			problem = refused("dibs: "+s.name+": table "+table+": "+format+"; compare it with dibs init --print", args...)
-		}
+		problems = append(problems, refused("dibs: "+s.name+": table "+table+": "+format+"; compare it with dibs init --print", args...))
 	}
 	missing := make(map[string]column, len(leaseColumns))
 	for name, c := range leaseColumns {
 		missing[name] = c
 	}
-	err := eachRow(ctx, conn, "SELECT c.column_name, c.data_type, COALESCE(c.character_maximum_length, 0), COALESCE(c.datetime_precision, 0), "+
+	err = eachRow(ctx, conn, "SELECT c.column_name, c.data_type, COALESCE(c.character_maximum_length, 0), COALESCE(c.datetime_precision, 0), "+
 		"c.column_key, c.extra, t.engine FROM information_schema.columns AS c JOIN information_schema.tables AS t "+
 		"ON t.table_schema = c.table_schema AND t.table_name = c.table_name WHERE c.table_schema = "+s.schema+" AND c.table_name = '"+table+"'",
 		func(rows *sql.Rows) error {
@@ -100,15 +108,16 @@ func (d *Driver) checkTables(ctx context.Context, conn *sql.Conn, s *server) err
 			return nil
 		})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for name := range missing {
-		if len(missing) == len(leaseColumns) {
-			bad("it is not there, or this user has no right to it; create it with dibs init, and grant SELECT, INSERT, UPDATE and DELETE")
-		}
+	if len(missing) == len(leaseColumns) {
+		bad("it is not there, or this user has no right to it; create it with dibs init, and grant SELECT, INSERT, UPDATE and DELETE")
+		return problems, nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(missing)) {
 		bad("column %s is missing", name)
 	}
-	return problem
+	return problems, nil
 }
 
 func contains(list []string, s string) bool {

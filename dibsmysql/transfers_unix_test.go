@@ -67,7 +67,6 @@ const (
 func TestS7_Transfers(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bed) {
-		t.Parallel()
 		for _, fenced := range []bool{true, false} {
 			t.Run(fmt.Sprint("fenced ", fenced), func(t *testing.T) {
 				t.Parallel()

@@ -44,6 +44,9 @@ func (d *Driver) Wait(ctx context.Context, p dibsdriver.WaitParams) error {
 		return w.next(ctx)
 	}
 	if barred {
+		if err := w.giveWay(ctx); err != nil {
+			return err
+		}
 		if has, err = w.block(ctx, leastSlice); has || err != nil && err != errNotYet {
 			return err
 		}
@@ -62,11 +65,57 @@ func (d *Driver) Wait(ctx context.Context, p dibsdriver.WaitParams) error {
 	if has, err = w.block(ctx, turnLimit); has || err != nil {
 		return err
 	}
+	return w.poll(ctx)
+}
+
+// poll looks at the row now and then. One of those that do has the wish, which lets the others know.
+func (w *waiting) poll(ctx context.Context) error {
+	name := wish(w.d.batonName(w.s, w.p.Key))
+	var on *sql.Conn // the keeper's, which has the wish; nil if ours has not
+	defer func() {
+		if on == nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
+		defer cancel()
+		_, _, _ = w.d.onClaim(ctx, on, claimTimeout, "SELECT RELEASE_LOCK("+name+"), 0")
+	}()
+	for !w.d.batons.refused.Load() && on == nil {
+		if conn := w.d.keeper.idle(); conn != nil {
+			got, _, err := twoAnswers(ctx, conn, "SELECT GET_LOCK("+name+", 0), 0")
+			if err == nil && got == 1 {
+				on = conn
+			}
+			w.d.keeper.put(conn, err != nil && code(err) == 0)
+		}
+		if free, err := w.lookFor(ctx, 1); free || err != nil {
+			return err
+		}
+	}
 	for {
 		if free, err := w.lookFor(ctx, 1); free || err != nil {
 			return err
 		}
 	}
+}
+
+// giveWay lets one that only looks at the row have its turn, which takes it longer than to be woken.
+func (w *waiting) giveWay(ctx context.Context) error {
+	name := wish(w.d.batonName(w.s, w.p.Key))
+	for end := time.Now().Add(4 * pollMax); time.Now().Before(end); {
+		var free int64
+		err := w.d.send(ctx, request{doing: "ask for waiters", take: w.d.takeSpare, reads: true}, func(conn *sql.Conn) (err error) {
+			free, _, err = twoAnswers(ctx, conn, "SELECT IS_FREE_LOCK("+name+"), 0")
+			return err
+		})
+		if err != nil || free == 1 {
+			return err
+		}
+		if !pauseFor(ctx, firstPause) {
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // next waits for the row with the baton in hand: the holder that gave it away because we wait is about to release the row. Nobody else does.
@@ -229,7 +278,7 @@ func (d *Driver) maxWaiting() int {
 	if most == 0 {
 		return defaultWaitConns
 	}
-	return min(defaultWaitConns, (most-2)/2)
+	return min(defaultWaitConns, (most-1)/2)
 }
 
 // getLock waits for the baton. The waiter's name, which is nobody else's, makes the statement one that can be found and ended.

@@ -62,6 +62,13 @@ func runRole(role string, args []string) error {
 		return transferRole(args)
 	case "try": // reports what a user without rights gets
 		return json.NewEncoder(os.Stdout).Encode(try(args[0]))
+	case "examine": // the same for an examination
+		d, err := Open(args[0], nil)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		return json.NewEncoder(os.Stdout).Encode(d.Examine(ctx))
 	}
 	return errors.New("no such role")
 }

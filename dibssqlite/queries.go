@@ -2,6 +2,7 @@ package dibssqlite
 
 import (
 	"embed"
+	"strconv"
 	"strings"
 )
 
@@ -20,6 +21,7 @@ type queries struct {
 	renew, release, list, breakNow, breakLater                  string
 	window, sweep, sweepWaiters                                 string
 	fence, fenced, expires                                      string
+	census                                                      string
 }
 
 func newQueries(prefix string) *queries {
@@ -57,6 +59,8 @@ func newQueries(prefix string) *queries {
 		fence:   file("fence"),
 		fenced:  text("SELECT owner, token, expires_ms - $NOW, open FROM dibs_leases WHERE lock_key = ?1"),
 		expires: text("SELECT expires_ms FROM dibs_leases WHERE lock_key = ?1"),
+		census: text("SELECT (SELECT count(*) FROM dibs_leases WHERE owner IS NOT NULL AND expires_ms > $NOW), " +
+			"(SELECT count(*) FROM dibs_waiters WHERE seen_ms > $NOW - " + strconv.Itoa(waiterLife) + ")"),
 
 		window:       file("window"),
 		sweep:        text("DELETE FROM dibs_leases WHERE lock_key > ?1 AND lock_key <= ?2 AND expires_ms < ?3"),

@@ -51,6 +51,7 @@ func TestContradictionsAreRefused(t *testing.T) {
 		{"break --yes --token -5 k", "above 0"},
 		{"break --yes --token abc k", `"abc" is no token: tokens are numbers above 0, and dibs ls shows them`},
 		{"init x", "no arguments"},
+		{"doctor x", "no arguments"},
 		{"version x", "no arguments"},
 	} {
 		args := strings.Fields(c.args)
@@ -118,6 +119,12 @@ func TestHelpTeaches(t *testing.T) {
 	for _, part := range []string{"64 ", "69 ", "75 ", "80 ", "81 ", "126 ", "127 ", "128+n", "--kill-after", "DIBS_TOKEN", "setsid", "mysql://", "tls-ca", "table-prefix"} {
 		if !strings.Contains(out, part) {
 			t.Errorf("%q is not in the help of run", part)
+		}
+	}
+	_, out, _ = b.run("doctor", "--help")
+	for _, part := range []string{"fault", "warning", "--json", "clock", "wait_timeout", "Galera", "SQLite", "Exit status"} {
+		if !strings.Contains(out, part) {
+			t.Errorf("%q is not in the help of doctor", part)
 		}
 	}
 	_, out, _ = b.run("init", "--help")

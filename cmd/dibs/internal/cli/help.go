@@ -4,6 +4,7 @@ const rootHelp = `dibs lets one process at a time work under a key, across machi
 
   dibs run nightly -- ./report.sh     runs ./report.sh while it holds the key "nightly"
   dibs ls                             shows who holds what
+  dibs doctor                         says what is wrong with the store, and what to do
 
 A key is held as a lease, which is renewed while the command runs and lapses by itself when the machine dies. When it is about to
 be lost, the command is stopped before another can get the key.

@@ -34,6 +34,8 @@ var commands = []struct {
 	{"ls", func(*int) *cobra.Command { return newList() }},
 	{"break", func(*int) *cobra.Command { return newBreak() }},
 	{"init", func(*int) *cobra.Command { return newInit() }},
+	{"doctor", func(*int) *cobra.Command { return newDoctor() }},
+	{"sweep", func(*int) *cobra.Command { return newSweep() }},
 	{"version", func(*int) *cobra.Command { return newVersion() }},
 }
 

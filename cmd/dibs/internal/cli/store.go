@@ -45,7 +45,7 @@ func (f *storeFlags) find() (*storeurl.Store, error) {
 	}
 	if unread != "" {
 		// Said also to who asked for quiet: the lock is in another store than the one that was named.
-		exit.Say(os.Stderr, "--store-file "+unread + " is not read: "+s.From+" comes first")
+		exit.Say(os.Stderr, "--store-file "+unread+" is not read: "+s.From+" comes first")
 	}
 	if s.Password && s.From == "--store" {
 		f.notice("the password in --store can be seen by everybody on this machine (ps); put the URL into a --store-file, or into " + storeurl.EnvVar)

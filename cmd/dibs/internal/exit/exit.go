@@ -9,10 +9,10 @@ import (
 // The statuses are part of the command's contract. Those of COMMAND itself pass through unchanged.
 const (
 	OK          = 0
-	Failed      = 1  // ls, break, init: the question was answered with no
+	Failed      = 1  // ls, break, init, doctor: the question was answered with no
 	Usage       = 64 // wrong usage or configuration; nothing was run
 	Unavailable = 69 // the store cannot be reached or used
-	Busy        = 75 // the wait ran out
+	Busy        = 75 // the wait ran out; sweep: another is at it
 	Lost        = 80 // the lease (or its guard) was lost and COMMAND was stopped
 	MaxHold     = 81 // COMMAND ran longer than --max-hold and was stopped
 	NotRunnable = 126

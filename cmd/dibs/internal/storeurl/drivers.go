@@ -2,6 +2,7 @@ package storeurl
 
 import (
 	"context"
+	"time"
 
 	"github.com/dibs-go/dibs/dibsdriver"
 )
@@ -29,6 +30,13 @@ type target struct {
 type Maker interface {
 	// Make makes the tables and checks that they can be used. Its parameter is why they could not, before.
 	Make(ctx context.Context, unusable error) error
+}
+
+// Sweeper is a driver whose store keeps the rows of keys that nobody uses until they are removed.
+type Sweeper interface {
+	// Clean removes those that have been free or expired for the retention (0: the driver's default), and tells how many, also beside an error, and how much longer
+	// than that the oldest had stayed. While another process does so, the error is dibs.ErrBusy.
+	Clean(ctx context.Context, retention time.Duration) (rows int64, lag time.Duration, err error)
 }
 
 // kinds is every store that dibs knows. A new driver is a line here.

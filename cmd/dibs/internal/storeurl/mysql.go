@@ -110,6 +110,12 @@ func (d *withPool) Make(ctx context.Context, unusable error) error {
 	return err
 }
 
+// Clean removes old rows.
+func (d *withPool) Clean(ctx context.Context, retention time.Duration) (rows int64, lag time.Duration, err error) {
+	r, err := d.Sweep(ctx, retention)
+	return r.Rows, r.Lag, err
+}
+
 const escapes = "if user or password have special characters, write them as %XX (@ is %40, : is %3A, / is %2F, ? is %3F, # is %23, % is %25)"
 
 // urlAddress takes apart what comes after "mysql:".
