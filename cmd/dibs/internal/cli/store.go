@@ -44,8 +44,7 @@ func (f *storeFlags) find() (*storeurl.Store, error) {
 		return nil, err
 	}
 	if unread != "" {
-		// Said also to who asked for quiet: the lock is in another store than the one that was named.
-		exit.Say(os.Stderr, "--store-file "+unread+" is not read: "+s.From+" comes first")
+		f.notice("--store-file " + unread + " is not read: " + s.From + " comes first")
 	}
 	if s.Password && s.From == "--store" {
 		f.notice("the password in --store can be seen by everybody on this machine (ps); put the URL into a --store-file, or into " + storeurl.EnvVar)
