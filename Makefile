@@ -8,9 +8,9 @@ SHELL := /usr/bin/env bash
 TEST_ENV := GOFLAGS="$(strip $(GOFLAGS) -buildvcs=false)"
 TESTSUM  := $(TEST_ENV) .bin/testsum \
 	-check gofmt='nice -n 19 scripts/lint gofmt' -check vet='nice -n 19 scripts/lint vet' -check staticcheck='nice -n 19 scripts/lint staticcheck'
-# Without -count=1, a server that has changed would be tested by remembering. One package at a time: many of them start processes and
+# Without -count=1, a server that has changed would be tested by remembering. Two packages at a time: they mostly wait, but many of them start processes and
 # servers of their own, and what they measure is time.
-GO_TEST  := go test -json -race -count=1 -p 1
+GO_TEST  := go test -json -race -count=1 -p 2
 
 .PHONY: help
 help: ## Show what there is to make

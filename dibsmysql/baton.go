@@ -161,12 +161,19 @@ func (d *Driver) passing(ctx context.Context, s *server, p dibsdriver.ReleasePar
 	if t != nil && t.owner == p.Owner {
 		conn, t.conn, t.owner = t.conn, nil, ""
 	}
-	claimed, known := b.claims.take(p.Key, p.Owner)
-	if !known && conn == nil {
+	claim := b.claims.take(p.Key, p.Owner)
+	var claimed *sql.Conn
+	asking := false
+	if claim != nil {
+		claimed, asking = claim.conn, claim.asking
+	} else if conn == nil {
 		b.forgetOwner(p.Owner)
 	}
 	b.mu.Unlock()
-	if conn == nil && claimed == nil {
+	switch {
+	case asking: // who has the baton may be we
+		return func(bool) { b.released(p.Key, false) }
+	case conn == nil && claimed == nil:
 		return func(known bool) { b.released(p.Key, known) }
 	}
 	others := make(chan bool, 1)

@@ -30,6 +30,7 @@ type claim struct {
 	owner, name string
 	due         time.Time
 	tries       int
+	asking      bool      // the server is being asked
 	conn        *sql.Conn // on which we have the baton
 	over        bool      // the key was released
 }
@@ -58,16 +59,15 @@ func (c *claims) add(d *Driver, s *server, key, owner string) {
 	}
 }
 
-// take removes the claim of a key that was released, if there is one. It returns the session that has the baton, if it is ours. It is called with the
-// lock held.
-func (c *claims) take(key, owner string) (on *sql.Conn, known bool) {
+// take removes the claim of a key that was released, and returns it, if there is one. It is called with the lock held.
+func (c *claims) take(key, owner string) *claim {
 	cl := c.all[key]
 	if cl == nil || cl.owner != owner {
-		return nil, false
+		return nil
 	}
 	delete(c.all, key)
 	cl.over = true
-	return cl.conn, true
+	return cl
 }
 
 // claim is the goroutine that makes the claims; it ends when there are none.
@@ -110,6 +110,7 @@ func (d *Driver) dueClaims() (due []*claim, next time.Duration, ok bool) {
 		case c.due.After(now):
 			next = min(next, c.due.Sub(now))
 		case len(due) < claimBatch:
+			c.asking = true
 			due = append(due, c)
 		}
 	}
@@ -136,6 +137,7 @@ func (d *Driver) makeClaims(ctx context.Context, due []*claim) {
 	b := &d.batons
 	b.mu.Lock()
 	for i, c := range due {
+		c.asking = false
 		if got[i] {
 			c.conn = conn
 			if c.over {
