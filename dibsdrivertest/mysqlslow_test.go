@@ -1,3 +1,5 @@
+//go:build slowwire
+
 package dibsdrivertest_test
 
 import (
@@ -9,7 +11,7 @@ import (
 	"github.com/dibs-go/dibs/dibsdrivertest"
 )
 
-// TestSlowWire: the suite as it is between two machines. What takes no time here takes some there, and statements of one process overtake those of
+// TestSlowWire (make test-all): the suite as it is between two machines. What takes no time here takes some there, and statements of one process overtake those of
 // others.
 func TestSlowWire(t *testing.T) {
 	slow := func(f dibsdrivertest.Factory, there, back time.Duration) {

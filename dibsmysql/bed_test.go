@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = flag.Set("test.parallel", "12") // they mostly wait
+		_ = flag.Set("test.parallel", "8") // they mostly wait
 	}
 	os.Exit(testenv.Main(m))
 }
@@ -50,16 +50,6 @@ var kinds = []struct {
 // onBoth runs a test on each server, in a database with our tables.
 func onBoth(t *testing.T, f func(t *testing.T, b *bed)) {
 	for _, k := range kinds {
-		t.Run(k.name, func(t *testing.T) {
-			t.Parallel()
-			f(t, newBed(t, k.shared(t), true))
-		})
-	}
-}
-
-// inTurn is onBoth for tests that count what this process has.
-func inTurn(t *testing.T, f func(t *testing.T, b *bed)) {
-	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) { f(t, newBed(t, k.shared(t), true)) })
 	}
 }
@@ -67,10 +57,7 @@ func inTurn(t *testing.T, f func(t *testing.T, b *bed)) {
 // onBothAlone gives each its own server, which may be killed.
 func onBothAlone(t *testing.T, flags []string, f func(t *testing.T, b *bed)) {
 	for _, k := range kinds {
-		t.Run(k.name, func(t *testing.T) {
-			t.Parallel()
-			f(t, newBed(t, k.alone(t, flags...), true))
-		})
+		t.Run(k.name, func(t *testing.T) { f(t, newBed(t, k.alone(t, flags...), true)) })
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 // TestNothingIsLeft: goroutines, connections and server threads are back where they were, also after requests that were abandoned.
 func TestNothingIsLeft(t *testing.T) {
-	inTurn(t, func(t *testing.T, b *bed) {
+	onBoth(t, func(t *testing.T, b *bed) {
 		warm := b.driver(t, "")
 		owner, _ := take(t, warm, "k", time.Minute)
 		release(t, warm, "k", owner)

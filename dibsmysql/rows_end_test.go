@@ -126,7 +126,7 @@ func TestRowsReadOnly(t *testing.T) {
 
 // TestRowsLeaveNothing: goroutines and sessions are back where they were.
 func TestRowsLeaveNothing(t *testing.T) {
-	inTurn(t, func(t *testing.T, b *bed) {
+	onBoth(t, func(t *testing.T, b *bed) {
 		r := b.rows(t, "") // what is made once is made by now
 		if err := r.Do(within(t), "a", set(1, 1)); err != nil {
 			t.Fatal(err)

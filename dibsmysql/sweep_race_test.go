@@ -193,7 +193,7 @@ func TestSweepLeavesRoom(t *testing.T) {
 	if long {
 		rows, limit = 1_000_000, 10*time.Minute
 	}
-	inTurn(t, func(t *testing.T, b *bed) {
+	onBoth(t, func(t *testing.T, b *bed) {
 		d := b.driver(t, "")
 		for tries := 1; ; tries++ { // another program of this machine may come in between
 			usual, during, r := besides(t, b, d, rows, limit)

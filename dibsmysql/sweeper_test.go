@@ -43,7 +43,7 @@ func (r *reports) get() (passes int, rows int64, errs []error) {
 
 // TestSweeperOfALocker: a Locker that opts in removes old rows from its first lock on until it is shut down, and nothing of it is left then.
 func TestSweeperOfALocker(t *testing.T) {
-	inTurn(t, func(t *testing.T, b *bed) {
+	onBoth(t, func(t *testing.T, b *bed) {
 		b.oldRows(t, "k", 120)
 		before := runtime.NumGoroutine()
 		db := opened(t, b.dsn(b.App, b.database, ""))
@@ -89,7 +89,7 @@ func TestSweeperOfALocker(t *testing.T) {
 
 // TestSweeperOnePassForAll: however many processes sweep, there is one pass in the time, and each of them makes some.
 func TestSweeperOnePassForAll(t *testing.T) {
-	inTurn(t, func(t *testing.T, b *bed) {
+	onBoth(t, func(t *testing.T, b *bed) {
 		var told reports
 		began := time.Now()
 		for range 6 {
@@ -115,7 +115,7 @@ func TestSweeperOnePassForAll(t *testing.T) {
 
 // TestSweeperTells of rows that cannot be removed, of a retention that is too short, and goes on when it can.
 func TestSweeperTells(t *testing.T) {
-	inTurn(t, func(t *testing.T, b *bed) {
+	onBoth(t, func(t *testing.T, b *bed) {
 		var log bytes.Buffer
 		var told reports
 		d := New(b.pool(t, ""), &Config{Sweep: &SweepConfig{
