@@ -176,15 +176,24 @@ func (d *Driver) passing(ctx context.Context, s *server, p dibsdriver.ReleasePar
 	case conn == nil && claimed == nil:
 		return func(known bool) { b.released(p.Key, known) }
 	}
-	others := make(chan bool, 1)
+	done := make(chan struct{})
 	d.calls.Go(func() {
+		defer close(done)
+		// Not the caller's context: its end would cost the keeper its connection.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
+		defer cancel()
 		if conn != nil {
-			others <- d.giveAway(ctx, conn, d.batonName(s, p.Key))
+			b.released(p.Key, d.giveAway(ctx, conn, d.batonName(s, p.Key)))
 		} else {
-			others <- d.unclaim(ctx, claimed, d.batonName(s, p.Key))
+			b.released(p.Key, d.unclaim(ctx, claimed, d.batonName(s, p.Key)))
 		}
 	})
-	return func(bool) { b.released(p.Key, <-others) }
+	return func(bool) {
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
+	}
 }
 
 // forgetOwner lets an answer that comes late, of an acquisition that is taken back already, leave nothing behind. It is called with the lock held.
