@@ -17,7 +17,6 @@ import (
 
 var (
 	_ dibsdriver.Driver    = (*Driver)(nil)
-	_ dibsdriver.Waker     = (*Driver)(nil)
 	_ dibsdriver.Leaver    = (*Driver)(nil)
 	_ dibsdriver.Contender = (*Driver)(nil)
 )

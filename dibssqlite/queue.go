@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"sync"
-	"time"
 
 	"github.com/dibs-go/dibs/dibsdriver"
 )
@@ -88,7 +87,7 @@ func (d *Driver) dropDead(s *session, key string, k *keyState, l *line) error {
 // they try. Forgetting one costs a little time and nothing else.
 type places struct {
 	mu    sync.Mutex
-	known map[dibsdriver.WaitParams]time.Time // since when
+	known map[dibsdriver.WaitParams]struct{}
 }
 
 const maxPlaces = 10_000
@@ -108,23 +107,10 @@ func (p *places) note(a dibsdriver.AcquireParams, acquired bool) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, ok := p.known[id]; ok {
-		return
-	}
 	if p.known == nil || len(p.known) >= maxPlaces {
-		p.known = make(map[dibsdriver.WaitParams]time.Time)
+		p.known = make(map[dibsdriver.WaitParams]struct{})
 	}
-	p.known[id] = time.Now()
-}
-
-// since tells when a waiter was first told that the key is busy; now if that is not known.
-func (p *places) since(id dibsdriver.WaitParams) time.Time {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if at, ok := p.known[id]; ok {
-		return at
-	}
-	return time.Now()
+	p.known[id] = struct{}{}
 }
 
 func (p *places) forget(id dibsdriver.WaitParams) {
