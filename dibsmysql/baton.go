@@ -34,7 +34,6 @@ type turn struct {
 	waiter string    // whose it is until the key is ours
 	owner  string    // whose it is then
 	conn   *sql.Conn // the session that got the baton by waiting; nil if none did
-	since  time.Time // when it got it
 	woken  bool      // it has the baton and has not asked for the key yet
 
 	// othersFirst is until when a waiter of ours, without the baton, does not ask for the key at all: others were waiting when we had it.

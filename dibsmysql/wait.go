@@ -226,7 +226,7 @@ func (w *waiting) got(conn *sql.Conn) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := b.turn(w.p.Key)
-	t.conn, t.since, t.waiter = conn, time.Now(), w.p.Waiter
+	t.conn, t.waiter = conn, w.p.Waiter
 	t.woken = t.owner == "" // else the key has become ours in another way meanwhile
 	t.stuck, t.othersFirst = 0, time.Time{}
 }
