@@ -21,8 +21,9 @@ test: deps ## Lint, and test every guarantee on every store (10 minutes at most)
 	@$(TESTSUM) -- $(GO_TEST) -timeout=9m work
 
 .PHONY: test-all
-test-all: deps ## The same, and fault runs that take minutes, and slow wires
-	@DIBS_TEST_LONG=1 $(TESTSUM) -- $(GO_TEST) -tags slowwire -timeout=120m work
+test-all: export DIBS_TEST_LONG := 1
+test-all: deps ## The same, and fault runs that take minutes, slow wires, and clusters
+	@$(TESTSUM) -- $(GO_TEST) -tags slowwire,clusters -timeout=120m work
 
 .PHONY: deps
 deps: ## Install what the tests need (on Debian, as root)

@@ -89,6 +89,7 @@ func (l *Locker) lineTerms(o options) line.Terms {
 func (l *Locker) begin(ctx context.Context, key, full string, o options, terms line.Terms, g line.Grant) (*section, error) {
 	s := &section{engine: l.engine, key: key, full: full, owner: g.Owner, token: g.Token, began: time.Now(), terms: terms, count: 1, life: g.Life}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	s.ended.Add(1)
 	if !l.enter(s) {
 		if g.Lease != nil {
 			g.Lease.Stop()

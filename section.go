@@ -26,6 +26,7 @@ type section struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
+	ended  sync.WaitGroup // until LeaseEnded has told of the lease's end, if it ends
 	mu     sync.Mutex
 	count  int // how often it is held: 1, and 1 more for each re-entry
 	fenced     // see fenced.go
@@ -84,6 +85,8 @@ func (s *section) leave() error {
 	cause, told := s.lease.Stop()
 	if cause != nil && !told {
 		s.LeaseEnded(cause)
+	} else if cause != nil {
+		s.ended.Wait() // so that events keep their order: the work may be here before its context's end has been told
 	}
 	s.cancel(ErrReleased) // if nothing else was the cause
 	var err error
@@ -130,6 +133,7 @@ func (s *section) giveBack() {
 
 // LeaseEnded implements keeper.Holder.
 func (s *section) LeaseEnded(cause error) {
+	defer s.ended.Done()
 	if errors.Is(cause, keeper.ErrMaxHold) {
 		cause = fmt.Errorf("%w: %q, with token %d", ErrMaxHold, s.key, s.token)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 var batchCases = []testcase{
-	{name: "L4/a_thousand_leases", run: thousand, needs: realTime},
+	{name: "L4/a_thousand_leases", run: thousand, needs: realTime | alone},
 }
 
 // thousand leases cost a handful of requests for each third of a TTL, and no goroutine each.
@@ -19,7 +19,7 @@ func thousand(e *env) {
 		ttl = e.ttl
 	}
 	a, faults := e.faultyLocker(dibs.Config{TTL: ttl})
-	base := goroutines()
+	base := e.goroutines()
 	const n = 1000
 	locks := make([]*dibs.Lock, n)
 	var wg sync.WaitGroup
@@ -38,7 +38,7 @@ func thousand(e *env) {
 	time.Sleep(ttl / 3) // the first renewals bring together what was acquired apart
 	before := faults.Calls(OpRenew)
 	began := time.Now()
-	e.throughout(ttl, "goroutines", func() bool { return goroutines() < base+30 })
+	e.throughout(ttl, "goroutines", func() bool { return e.goroutines() < base+30 })
 	thirds := float64(time.Since(began)) / float64(ttl/3)
 	if calls := faults.Calls(OpRenew) - before; float64(calls) > 6*(thirds+1) {
 		e.Errorf("%d renewals in %.1f thirds of a TTL", calls, thirds)

@@ -27,6 +27,7 @@ func TestHistoryFindsBrokenDrivers(t *testing.T) {
 			[]string{"stuck: "}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			f := Factory{Name: name, Bubble: true, New: func(testing.TB) Store { return broken{c.driver(dibsmem.New())} }}
 			h := historyInBubble(t, f, newSeed(t), time.Minute)
 			found := h.check()

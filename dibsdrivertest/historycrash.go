@@ -19,7 +19,7 @@ func (c *chaos) crashedEnough() bool {
 // crashStore kills the store's server now and then, and starts it again.
 func (c *chaos) crashStore(ctx context.Context, rng *rand.Rand) {
 	s, ok := c.store.(Crasher)
-	for ok && ctx.Err() == nil {
+	for ok && ctx.Err() == nil && (Long() || !c.crashedEnough()) {
 		select {
 		case <-time.After(3*time.Second + time.Duration(rng.Int64N(int64(3*time.Second)))):
 		case <-ctx.Done():

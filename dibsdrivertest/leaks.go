@@ -2,13 +2,10 @@ package dibsdrivertest
 
 import (
 	"context"
-	"runtime"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/dibs-go/dibs"
-	"go.uber.org/goleak"
 )
 
 var leakCases = []testcase{
@@ -56,18 +53,18 @@ func leakRounds(e *env) {
 			rule.Off()
 		}},
 	}
-	base := goroutines()
+	base := e.goroutines()
 	for name, r := range rounds {
 		for range r.n {
 			r.do()
 		}
-		e.until(2*time.Second+e.slack, "goroutines are back after: "+name, func() bool { return goroutines() <= base+5 })
+		e.until(2*time.Second+e.slack, "goroutines are back after: "+name, func() bool { return e.goroutines() <= base+5 })
 	}
 }
 
 // leakIdle: a Locker that holds nothing and waits for nothing has no goroutine at all.
 func leakIdle(e *env) {
-	base := goroutines()
+	base := e.goroutines()
 	lockers := make([]*dibs.Locker, 20)
 	for i := range lockers {
 		lockers[i] = e.locker()
@@ -76,26 +73,12 @@ func leakIdle(e *env) {
 	}
 	// What a driver keeps for itself (a pool's opener) ends with Close.
 	e.until(5*time.Second, "idle lockers have no goroutines of the engine's", func() bool {
-		return goroutines() <= base+3*len(lockers)
+		return e.goroutines() <= base+3*len(lockers)
 	})
 	for _, l := range lockers {
 		e.ok(l.Shutdown(e.Context()), "shutdown")
 	}
-	e.until(5*time.Second, "goroutines are back after shutdown", func() bool { return goroutines() <= base })
-}
-
-// goroutines is how many there are, without those of proxies: one that each connection costs is the test's, not the driver's.
-func goroutines() (n int) {
-	buf := make([]byte, 1<<20)
-	for len(buf) == runtime.Stack(buf, true) {
-		buf = make([]byte, 2*len(buf))
-	}
-	for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-		if !strings.Contains(stack, "dibsdrivertest.(*Proxy)") {
-			n++
-		}
-	}
-	return n
+	e.until(5*time.Second, "goroutines are back after shutdown", func() bool { return e.goroutines() <= base })
 }
 
 // leakAll: after a bit of everything, goroutines, rows that are held, places in queues and sessions are back where they were.
@@ -105,8 +88,8 @@ func leakAll(tr trouble) func(e *env) {
 
 func (e *env) leakAll(tr trouble) {
 	f := e.openLink(tr)
-	ignore := goleak.IgnoreCurrent() // its proxy ends later
-	a, err := dibs.New(f.Driver(), e.config(dibs.Config{RequestTimeout: 300 * time.Millisecond}))
+	base := e.goroutines()
+	a, err := dibs.New(f.Driver(), e.config(dibs.Config{RequestTimeout: time.Second}))
 	e.ok(err, "new")
 	b, err := dibs.New(e.store.Driver(e), e.config(dibs.Config{}))
 	e.ok(err, "new")
@@ -137,7 +120,7 @@ func (e *env) leakAll(tr trouble) {
 		return len(records) == 0
 	})
 	e.ok(last.Close(), "close")
-	goleak.VerifyNone(e, ignore, goleak.IgnoreAnyFunction("github.com/dibs-go/dibs/dibsdrivertest.(*Proxy).serve.func1")) // after a cut it listens anew
+	e.until(time.Second+e.slack, "goroutines are back", func() bool { return e.goroutines() <= base })
 }
 
 // leakNoThread: what a waiter of another process had under way in the server has ended a second after the last of them has gone.

@@ -11,7 +11,7 @@ import (
 )
 
 var lineCases = []testcase{
-	{name: "L3/first_come_first_served", run: lineOrder, needs: realTime},
+	{name: "L3/first_come_first_served", run: lineOrder, needs: realTime | alone},
 	{name: "L3/try_does_not_jump_the_line", run: lineTry},
 	{name: "L3/different_terms_keep_their_order", run: lineTerms},
 	{name: "L3/only_the_head_asks", run: lineHead},

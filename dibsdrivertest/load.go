@@ -10,7 +10,7 @@ import (
 )
 
 var loadCases = []testcase{
-	{name: "B50/idle_waiters_cost_little", run: idleWaiters, needs: realTime},
+	{name: "B50/idle_waiters_cost_little", run: idleWaiters, needs: realTime | alone},
 	{name: "B50/false_alarms_are_not_hammered", run: falseAlarms, needs: realTime | wakes},
 	{name: "B50/waiters_do_not_keep_step", run: noLockstep},
 }

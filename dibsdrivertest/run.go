@@ -19,7 +19,8 @@ type testcase struct {
 type need uint
 
 const (
-	realTime   need = 1 << iota // measures the real world (processor time, races), even for a store in memory; runs alone
+	realTime   need = 1 << iota // measures the real world (goroutines, races), even for a store in memory
+	alone                       // measures this process, and so runs beside nothing else in it
 	processes                   // starts helper processes on the store
 	stepsClock                  // ClockStepper
 	removesRow                  // RowRemover
@@ -53,7 +54,7 @@ func Run(t *testing.T, f Factory) {
 		for _, c := range cases {
 			switch {
 			case c.needs&^can != 0 || f.Cases != nil && !f.Cases(c.name):
-			case f.Bubble || c.needs&realTime != 0:
+			case f.Bubble && c.needs&realTime == 0, c.needs&alone != 0:
 				t.Run(c.name, func(t *testing.T) { f.run(t, c) })
 			default:
 				together = append(together, c)
@@ -70,9 +71,9 @@ func Run(t *testing.T, f Factory) {
 
 func (f *Factory) run(t *testing.T, c testcase) {
 	switch {
-	case c.needs&realTime != 0:
-		c.run(newEnv(t, f, false)) // alone: it measures this process
-	case f.Bubble:
+	case c.needs&alone != 0:
+		c.run(newEnv(t, f, false))
+	case f.Bubble && c.needs&realTime == 0:
 		synctest.Test(t, func(t *testing.T) { c.run(newEnv(t, f, true)) })
 	default:
 		t.Parallel()
@@ -89,7 +90,7 @@ func (f *Factory) can(t *testing.T) need {
 	if err != nil {
 		t.Fatal(err)
 	}
-	can := realTime
+	can := realTime | alone
 	for bit, ok := range map[need]bool{
 		processes:  s.URL() != "",
 		stepsClock: is[ClockStepper](s),

@@ -100,7 +100,11 @@ func (w *worker) turn(ctx context.Context) {
 	if err != nil {
 		s.Outcome = failed + kindOf(err)
 		w.tell(s)
-		time.Sleep(w.between(time.Millisecond, 20*time.Millisecond))
+		pause := 20 * time.Millisecond
+		if errors.Is(err, dibs.ErrUnavailable) { // for a while, and the machine has better things to do
+			pause = 200 * time.Millisecond
+		}
+		time.Sleep(w.between(time.Millisecond, pause))
 		return
 	}
 	s.Token, s.Trusted = lock.Token(), s.Called // until it was asked for the first time

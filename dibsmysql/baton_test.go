@@ -107,10 +107,11 @@ func TestContended(t *testing.T) {
 			if !young {
 				eventually(t, "the holder has the baton", func() bool { return !b.batonFree(t, holder, "k") })
 			}
-			for range 3 {
-				if others, err := holder.Contended(within(t), "k"); err != nil || others {
-					t.Errorf("nobody waits: %v, %v", others, err)
-				}
+			for range 3 { // a claim of our own that is just being made may be taken for another's
+				eventually(t, "the holder is told that nobody waits", func() bool {
+					others, err := holder.Contended(within(t), "k")
+					return err == nil && !others
+				})
 			}
 			woken := waits(t, other, "k", newOwner())
 			eventually(t, "the waiter waits in the server, or has its turn", func() bool { return b.inLine(t) == 1 || other.batons.wake("k") })

@@ -73,9 +73,10 @@
 //
 // Replication is asynchronous by default. A replica that is promoted without the primary's last transactions does not know the locks that were taken in them, and gives
 // them out again while their holders still work: two holders, until the first one's next renewal finds nothing there and its work's context ends. Semi-synchronous
-// replication (rpl_semi_sync_source_wait_point=AFTER_SYNC), Group Replication and Galera narrow that or close it. What is left is for fencing tokens: they go on rising over
-// a failover, since they follow the time (unless the new primary's clock is behind the old one's by more than the time since the acquisition; a process that has seen
-// the higher token never accepts a lower one), so a resource that refuses lower ones is safe.
+// replication (rpl_semi_sync_source_wait_point=AFTER_SYNC), Group Replication and Galera narrow that or close it. An old primary that goes on taking writes lets its
+// holders go on for good: stop it before another is promoted. What is left is for fencing tokens: they go on rising over a failover, since they follow the time (unless
+// the new primary's clock is behind the old one's by more than the time since the acquisition; a process that has seen the higher token never accepts a lower one), so
+// a resource that refuses lower ones is safe.
 //
 // A server that takes no writes, because it was demoted, answers ErrReadOnly; the driver gives such a connection up, so that the next one is dialled
 // anew. Connect by a name that leads to the present primary.
@@ -101,8 +102,9 @@
 // What holds: after the lease passed to another owner, or the lock was released, no transaction fenced by it commits. With InTx a release, or a
 // handoff within the process, waits for the commit, at most RequestTimeout; after that, as with Fence alone, the row decides, which the release has
 // to change. A transaction that is open for long keeps no lease from being renewed, but its own, and that only from the fence to the commit. What
-// does not hold: work outside of the transaction is not undone. The lock and the data have to be in one server; the databases may differ. Galera, and
-// Group Replication with several primaries, lock rows on one node only: connect to one.
+// does not hold: work outside of the transaction is not undone. The lock and the data have to be in one server; the databases may differ. On a node
+// of Galera, or of Group Replication with several primaries, which see only their own row locks, the fence also writes the row, and the commit fails if the lease has
+// passed on at another node.
 //
 // InTx costs a transaction six short statements more (on a connection that it takes from the pool). With binlog_format=STATEMENT the server
 // refuses to write at READ COMMITTED, which InTx uses.

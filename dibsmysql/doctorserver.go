@@ -138,7 +138,7 @@ func (x *examination) clusterOf(variables, state map[string]string) {
 	case x.which != "":
 		x.warn(checkCluster, "connect all processes to one node; a proxy in between should use one node for writes, and the others only when that one is down",
 			"this is a node of %s: leases hold on all nodes, but those who wait at another node than the holder's look now and then and are not woken, writes of one key at two nodes "+
-				"end as deadlocks that are retried, and row locks and fenced transactions hold only among those at one node", x.which)
+				"end as deadlocks that are retried, and row locks hold only among those at one node", x.which)
 	case group:
 		x.ok(checkCluster, "Group Replication with one primary: a lock that was acknowledged may be lost when the primary fails before the others have it, unless group_replication_consistency waits for them")
 	default:

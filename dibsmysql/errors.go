@@ -41,6 +41,10 @@ func readOnly(err error) bool {
 	return false
 }
 
+// leave tells whether the next connection may lead to a server that does what this one refuses: one that takes no writes may have been the primary when it was
+// connected to, and a node that was cut off from its cluster (1047) lets its clients stay.
+func leave(err error) bool { return readOnly(err) || code(err) == 1047 }
+
 // fate is what may have become of a statement that was sent, and ended with err.
 func fate(err error) dibsdriver.Fate {
 	switch n := code(err); {
@@ -111,6 +115,8 @@ func (d *Driver) explainCode(n uint16) (what string, names []error) {
 			unavailableNames
 	case 1290, 1792, 1836:
 		return "the server takes no writes (it is a replica, or in maintenance); connect to the one that does, or set read_only off", readOnlyNames
+	case 1047:
+		return "the server takes no statements: a node of a Galera cluster that is cut off from the majority, or has not joined; connect to one that has", unavailableNames
 	case 1045, 1698, 1251, 1524, 1820, 1862:
 		return "the server does not accept this user; look at user and password in the DSN", refusedNames
 	case 1044, 1049:

@@ -33,6 +33,7 @@ func TestFates(t *testing.T) {
 		{serverError(1213), dibsdriver.FateNotApplied},
 		{serverError(1317), dibsdriver.FateNotApplied},
 		{serverError(1290), dibsdriver.FateNotApplied},
+		{serverError(1047), dibsdriver.FateNotApplied}, // a node that is cut off
 		{serverError(1146), dibsdriver.FateNotApplied},
 		{fmt.Errorf("wrapped: %w", serverError(1142)), dibsdriver.FateNotApplied},
 		{serverError(1180), dibsdriver.FateUnknown}, // at the commit
@@ -55,7 +56,7 @@ func TestExplained(t *testing.T) {
 		1045: dibsdriver.ErrRefused, 1044: dibsdriver.ErrRefused, 1049: dibsdriver.ErrRefused, 1046: dibsdriver.ErrRefused, 1146: dibsdriver.ErrRefused,
 		1142: dibsdriver.ErrRefused, 1048: dibsdriver.ErrRefused, 1054: dibsdriver.ErrRefused, 1064: dibsdriver.ErrRefused, 1665: dibsdriver.ErrRefused,
 		1040: dibsdriver.ErrUnavailable, 1114: dibsdriver.ErrUnavailable, 1205: dibsdriver.ErrUnavailable, 1213: dibsdriver.ErrUnavailable,
-		1317: dibsdriver.ErrUnavailable, 4999: dibsdriver.ErrUnavailable,
+		1317: dibsdriver.ErrUnavailable, 1047: dibsdriver.ErrUnavailable, 4999: dibsdriver.ErrUnavailable,
 	} {
 		err := d.fail("acquire", serverError(number))
 		cause, ok := errors.AsType[*mysql.MySQLError](err)

@@ -30,8 +30,8 @@ type Tx interface {
 // after the transaction's first read cannot be locked, so that a fence would fail as soon as the lease was renewed: there, Fence renews it first, and
 // so fails always and not sometimes. Any other level will do.
 //
-// Where rows are locked on one node only (Galera, Group Replication with several primaries), the lock and the transaction have to be on one node;
-// Fence refuses what it can tell from host name, port and server_id.
+// Where rows are locked on one node only (Galera, Group Replication with several primaries), the lock and the transaction have to be on one node; Fence refuses what
+// it can tell from host name, port and server_id. It also writes the row there, so that the commit fails if the lease has passed on at another node.
 //
 // Errors: [dibs.ErrLost], if the lease is not this lock's any more; [dibs.ErrReleased], if it was released, or lock is nil; [dibs.ErrMaxHold];
 // [dibs.ErrUnavailable], if the server could not say; ErrRefused of package dibsdriver (which is ErrUnavailable as well) for what will not work the
@@ -112,6 +112,13 @@ func (d *Driver) fence(ctx context.Context, tx Tx, l fencing.Lease) error {
 		return d.lost(l, "the lease has expired")
 	case !r.open:
 		return d.lost(l, "the lease was broken")
+	}
+	if !p.certified {
+		return nil
+	}
+	var none int
+	if err := tx.QueryRowContext(ctx, d.q.touch.with(p.database, literal(l.Key))).Scan(&none); err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return d.notFenced(ctx, tx, l, p, err)
 	}
 	return nil
 }

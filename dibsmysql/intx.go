@@ -237,6 +237,10 @@ func (t *transaction) commit(ctx context.Context) error {
 	case fencing.Committed:
 		return nil
 	case fencing.NotCommitted:
+		if again(err) {
+			return named(fmt.Errorf("dibs: %s: the transaction fenced by the lock of %q was not committed: another one was in the way (on another node, if this is a cluster); "+
+				"do it again: %w", t.d.name(), t.lease.Key, withCause(ctx, err)), dibsdriver.ErrUnavailable)
+		}
 		return t.d.fail("commit the transaction fenced by the lock of \""+t.lease.Key+"\", which was not committed", withCause(ctx, err))
 	}
 	return t.unknown(withCause(ctx, err))

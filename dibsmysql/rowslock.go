@@ -137,7 +137,7 @@ func (a *rowAttempt) once(ctx context.Context, wait bool) (*rowHold, error) {
 		h.conn, a.conn, h.since = a.conn, nil, time.Now()
 		return h, nil
 	}
-	broken := h.tx == nil || code(err) == 0 && !errors.Is(err, ErrNotRegistered) || readOnly(err)
+	broken := h.tx == nil || code(err) == 0 && !errors.Is(err, ErrNotRegistered) || leave(err)
 	if h.tx != nil {
 		if err := h.tx.Rollback(); err != nil {
 			broken = true

@@ -89,8 +89,7 @@ func (d *Driver) send(ctx context.Context, r request, f func(*sql.Conn) error) e
 		}
 		err = f(s.conn)
 		number := code(err)
-		// A server that takes no writes may have been the primary when it was connected to: the next connection finds the one of now.
-		s.put(err != nil && number == 0 || readOnly(err))
+		s.put(err != nil && number == 0 || leave(err))
 		switch {
 		case err == nil:
 			return nil

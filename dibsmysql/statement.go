@@ -46,11 +46,14 @@ var breakNowSQL string
 //go:embed sql/fence.sql
 var fenceSQL string
 
+//go:embed sql/touch.sql
+var touchSQL string
+
 // statements are the texts of one driver, with the names of its tables.
 type statements struct {
 	acquire, look, release, keep, renew, renewOne, standing, list, breakLater, breakNow *statement
 
-	fence, freeIn, keepIn *statement // in transactions of others, whose database may be another
+	fence, touch, freeIn, keepIn *statement // in transactions of others, whose database may be another
 }
 
 func newStatements(prefix string) *statements {
@@ -62,7 +65,7 @@ func newStatements(prefix string) *statements {
 		renew: c(renewSQL, "leases", "limit", "ttl"), renewOne: c(renewOneSQL, "key", "owner", "ttl"), standing: c(standingSQL, "leases"),
 		list:       c(listSQL, "range"),
 		breakLater: c(breakSQL, "key", "owner", "token"), breakNow: c(breakNowSQL, "key", "owner", "token"),
-		fence:  c(fenceSQL, "within", "database", "key"),
+		fence: c(fenceSQL, "within", "database", "key"), touch: c(touchSQL, "database", "key"),
 		freeIn: c(elsewhere(releaseSQL), "key", "owner", "told", "database"), keepIn: c(elsewhere(keepSQL), "key", "owner", "keep", "database"),
 	}
 }

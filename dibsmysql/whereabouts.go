@@ -21,6 +21,7 @@ type whereabouts struct {
 	database  string // begins a table's name
 	within    string // as SQL, whether a transaction is under way; noAnswer if the server does not say
 	snapshots bool   // the server may refuse to lock what was changed after a snapshot
+	certified bool   // several servers take writes, each with row locks of its own; what was written in both places is undone in one
 }
 
 const noAnswer = "NULL"
@@ -37,6 +38,11 @@ func (d *Driver) whereabouts(ctx context.Context) (*whereabouts, error) {
 			return err
 		}
 		p.database = "`" + strings.ReplaceAll(database, "`", "``") + "`."
+		variables, err := readVariables(ctx, conn)
+		if err != nil {
+			return err
+		}
+		p.certified = multiPrimary(variables) != ""
 		if !strings.Contains(version, "MariaDB") {
 			return nil
 		}

@@ -10,10 +10,10 @@ import (
 
 // wire stands between client and server, counts what the client says, and goes wrong on demand.
 type wire struct {
-	target string
-	l      net.Listener
+	l net.Listener
 
 	mu       sync.Mutex
+	target   string // of new connections
 	deaf     bool   // answers vanish
 	deafAt   string // from the client's first packet on that contains this
 	holdAt   string // such a packet is held until resume is closed
@@ -54,7 +54,10 @@ func (w *wire) addr() string { return w.l.Addr().String() }
 
 func (w *wire) connect(client net.Conn) {
 	defer client.Close()
-	server, err := net.Dial("tcp", w.target)
+	w.mu.Lock()
+	target := w.target
+	w.mu.Unlock()
+	server, err := net.Dial("tcp", target)
 	if err != nil {
 		return
 	}

@@ -156,7 +156,7 @@ func (l *line) refuse(r dibsdriver.Record) {
 
 // heard notes that the store has answered.
 func (l *line) heard(busy *dibsdriver.Record) {
-	l.busy, l.busyAt, l.failed = busy, time.Now(), nil
+	l.busy, l.heardAt, l.failed = busy, time.Now(), nil
 	for _, w := range l.waiters {
 		w.contacted = true
 	}

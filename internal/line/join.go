@@ -29,7 +29,7 @@ type waiter struct {
 	once bool
 	// came is how many requests had been made before: their answers are not for this waiter.
 	came int
-	// contacted: the store has answered since this waiter came. Until then a failure is its answer; after it, it waits outages out.
+	// contacted: the store has answered since this waiter came, or just before. Until then a failure is its answer; after it, it waits outages out.
 	contacted bool
 
 	ready chan struct{} // closed when grant or err is set
@@ -60,7 +60,7 @@ func (ls *Lines) Join(ctx context.Context, key string, terms Terms, wait time.Du
 		}
 		return Grant{}, l.busyError() // an attempt does not jump the line
 	}
-	w.contacted, w.came = l.held != nil, l.asked
+	w.contacted, w.came = l.held != nil || l.answering(), l.asked
 	l.waiters = append(l.waiters, w)
 	n := len(l.waiters)
 	lead := l.start()
@@ -119,6 +119,11 @@ func (l *line) leave(w *waiter, ctx context.Context) error {
 // silence is how long a request may go unanswered before the store counts as silent.
 const silence = time.Second
 
+// answering reports whether the store's last answer is so fresh that it counts for whoever comes now.
+func (l *line) answering() bool {
+	return l.failed == nil && !l.heardAt.IsZero() && time.Since(l.heardAt) < silence
+}
+
 // reason is what a waiter is told that leaves: busy if the store said so, unavailable if it did not answer.
 func (l *line) reason(w *waiter, ctx context.Context) error {
 	silent := !l.askedAt.IsZero() && time.Since(l.askedAt) > silence
@@ -149,7 +154,7 @@ func (l *line) busyError() *BusyError {
 		e.Holder.ExpiresIn = e.Left
 		return e
 	case l.busy != nil:
-		return &BusyError{Holder: *l.busy, Left: max(0, l.busy.ExpiresIn-time.Since(l.busyAt))}
+		return &BusyError{Holder: *l.busy, Left: max(0, l.busy.ExpiresIn-time.Since(l.heardAt))}
 	default:
 		return &BusyError{}
 	}

@@ -72,9 +72,9 @@ type line struct {
 	// held is the lease that this process has on the key, nil if none: while it stands, there is no use in asking the store.
 	held *held
 
-	// busy is the store's last answer if it was "busy", and when it came.
-	busy   *dibsdriver.Record
-	busyAt time.Time
+	// busy is the store's last answer if it was "busy"; heardAt is when the store last answered.
+	busy    *dibsdriver.Record
+	heardAt time.Time
 	// failed is the error of the last request, nil after an answer.
 	failed error
 }

@@ -29,13 +29,13 @@ func MariaDB(t testing.TB) *Server {
 // StartMySQL starts a MySQL server for this test alone, with more flags; it may be killed.
 func StartMySQL(t testing.TB, flags ...string) *Server {
 	t.Helper()
-	return alone(t, mysql, flags)
+	return alone(t, mysql, flags, nil)
 }
 
 // StartMariaDB starts a MariaDB server for this test alone, with more flags; it may be killed.
 func StartMariaDB(t testing.TB, flags ...string) *Server {
 	t.Helper()
-	return alone(t, mariadb, flags)
+	return alone(t, mariadb, flags, nil)
 }
 
 var sharedMySQL, sharedMariaDB single
@@ -54,7 +54,7 @@ func shared(t testing.TB, f *family, s *single) *Server {
 			s.server, s.err = f.given(url)
 			return
 		}
-		s.server, s.err = f.start(nil)
+		s.server, s.err = f.start(nil, nil)
 	})
 	if s.err != nil {
 		t.Fatal(s.err)
@@ -62,9 +62,9 @@ func shared(t testing.TB, f *family, s *single) *Server {
 	return s.server
 }
 
-func alone(t testing.TB, f *family, flags []string) *Server {
+func alone(t testing.TB, f *family, flags []string, also func(data string) error) *Server {
 	t.Helper()
-	s, err := f.start(flags)
+	s, err := f.start(flags, also)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,8 @@ var common = []string{
 	"--max-connections=600", "--performance-schema=OFF", "--table-open-cache=400", "--skip-name-resolve", "--innodb-doublewrite=0",
 }
 
-func (f *family) start(flags []string) (*Server, error) {
+// start starts a server on a data folder of its own, to which also may add something.
+func (f *family) start(flags []string, also func(data string) error) (*Server, error) {
 	p, err := f.find()
 	if err != nil {
 		return nil, err
@@ -136,6 +137,11 @@ func (f *family) start(flags []string) (*Server, error) {
 	}
 	if err := copyTree(filepath.Join(dir, "data"), data); err != nil {
 		return nil, err
+	}
+	if also != nil {
+		if err := also(filepath.Join(dir, "data")); err != nil {
+			return nil, err
+		}
 	}
 	s, err := f.server(p, dir, filepath.Join(dir, "data"), flags)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"testing"
 )
 
 // template returns a folder that make has filled once, for all tests of this machine: to set up a data folder takes much longer than to copy it. name
@@ -46,17 +47,23 @@ func template(name string, make func(dir string) error) (string, error) {
 
 // tempDir makes a folder for a server, and removes those of test processes that were killed: each may have a hundred megabytes.
 func tempDir(kind string) (string, error) {
-	left, err := filepath.Glob(filepath.Join(os.TempDir(), "dibs-server-*"))
-	if err != nil {
-		return "", err
+	in := os.TempDir()
+	if testing.Testing() { // what is measured elsewhere is measured on a disk
+		in = memoryDir(in)
 	}
-	for _, dir := range left {
-		var pid int
-		if _, err := fmt.Sscanf(filepath.Base(dir), "dibs-server-%d-", &pid); err == nil && !alive(pid) {
-			_ = os.RemoveAll(dir)
+	for _, dir := range []string{os.TempDir(), in} {
+		left, err := filepath.Glob(filepath.Join(dir, "dibs-server-*"))
+		if err != nil {
+			return "", err
+		}
+		for _, dir := range left {
+			var pid int
+			if _, err := fmt.Sscanf(filepath.Base(dir), "dibs-server-%d-", &pid); err == nil && !alive(pid) {
+				_ = os.RemoveAll(dir)
+			}
 		}
 	}
-	return os.MkdirTemp("", fmt.Sprintf("dibs-server-%d-%s", os.Getpid(), kind))
+	return os.MkdirTemp(in, fmt.Sprintf("dibs-server-%d-%s", os.Getpid(), kind))
 }
 
 // copyTree copies files and folders.

@@ -1,0 +1,42 @@
+package dibsdrivertest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"runtime/pprof"
+	"strconv"
+	"testing"
+)
+
+// caseLabel is on the goroutines of a case: whoever starts one passes it on, so that those of cases that run side by side can be told apart.
+const caseLabel = "dibs test"
+
+func label(t *testing.T) {
+	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels(caseLabel, t.Name())))
+}
+
+// goroutines is how many the case has, without those of proxies: one that each connection costs is the test's, not the driver's.
+func (e *env) goroutines() (n int) {
+	e.Helper()
+	var all bytes.Buffer
+	if err := pprof.Lookup("goroutine").WriteTo(&all, 1); err != nil {
+		e.Fatal(err)
+	}
+	mine := []byte(strconv.Quote(caseLabel) + ":" + strconv.Quote(e.Name()))
+	_, stacks, _ := bytes.Cut(all.Bytes(), []byte("\n")) // the sum of all
+	for stack := range bytes.SplitSeq(stacks, []byte("\n\n")) {
+		if !bytes.Contains(stack, mine) || bytes.Contains(stack, []byte("dibsdrivertest.(*Proxy)")) {
+			continue
+		}
+		var alike int
+		if _, err := fmt.Fscanf(bytes.NewReader(stack), "%d @", &alike); err != nil {
+			e.Fatalf("a goroutine profile of another form: %v: %s", err, stack)
+		}
+		n += alike
+	}
+	if n == 0 {
+		e.Fatal("the case's own goroutine was not found")
+	}
+	return n
+}

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package testenv
+
+func memoryDir(other string) string { return other }
