@@ -94,15 +94,15 @@ func (e *env) leakAll(tr trouble) {
 	b, err := dibs.New(e.store.Driver(e), e.config(dibs.Config{}))
 	e.ok(err, "new")
 	held, _ := e.hold(b, "k")
-	waits := []<-chan taken{e.waits(a, "k"), e.waits(a, "k", dibs.MaxWait(100*time.Millisecond)), e.waits(a, "k2")}
-	n := e.got(waits[2], 5*time.Second)
-	time.Sleep(200 * time.Millisecond)
+	second, _ := e.hold(a, "k2")
+	waits := []<-chan taken{e.waits(a, "k"), e.waits(a, "k", dibs.MaxWait(100*time.Millisecond))}
+	f.answersAll(e)
 	f.begin()
-	n.lock.Release()
+	second.Release()
 	time.Sleep(500 * time.Millisecond)
 	f.Heal()
 	e.ok(held.Release(), "release")
-	n = e.got(waits[0], 10*time.Second)
+	n := e.got(waits[0], 10*time.Second)
 	n.lock.Release()
 	receive(e, waits[1]) // its wait was over
 	if q, ok := e.store.(QueueCounter); ok {

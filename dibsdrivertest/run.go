@@ -77,9 +77,16 @@ func (f *Factory) run(t *testing.T, c testcase) {
 		synctest.Test(t, func(t *testing.T) { c.run(newEnv(t, f, true)) })
 	default:
 		t.Parallel()
+		if c.needs&processes != 0 {
+			starting <- struct{}{}
+			defer func() { <-starting }()
+		}
 		c.run(newEnv(t, f, false))
 	}
 }
+
+// starting bounds how many cases start processes at once: all of them together would keep the machine from everything else.
+var starting = make(chan struct{}, 3)
 
 // can finds out what the store can do.
 func (f *Factory) can(t *testing.T) need {

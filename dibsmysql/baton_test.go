@@ -134,6 +134,7 @@ func TestContended(t *testing.T) {
 
 // TestAStuckTurnIsPassedOn: the next in line is frozen, or its machine is gone. It delays the others by 5 s at most, and once.
 func TestAStuckTurnIsPassedOn(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bed) {
 		frozen := b.pool(t, "")
 		one, err := frozen.Conn(t.Context())
@@ -180,7 +181,7 @@ func TestAStuckTurnIsPassedOn(t *testing.T) {
 			t.Errorf("the turn passed on after %s: %v", took, err)
 		}
 		eventually(t, "the stuck session has been ended", func() bool {
-			return one.QueryRowContext(t.Context(), "SELECT 1").Scan(&got) != nil
+			return one.QueryRowContext(within(t), "SELECT 1").Scan(&got) != nil
 		})
 		if err := lock.Release(); err != nil {
 			t.Error(err)
@@ -341,6 +342,7 @@ func TestWaitersDoNotEatThePool(t *testing.T) {
 
 // TestASmallPoolDoesNotStarve: processes whose pools leave them no connection to wait on get their turns, one of them beside one that waits in the server.
 func TestASmallPoolDoesNotStarve(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bed) {
 		counts := make([]atomic.Int64, 3)
 		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
@@ -374,6 +376,7 @@ func TestASmallPoolDoesNotStarve(t *testing.T) {
 
 // TestALateAnswerLeavesNoBaton: an acquisition that was given up, and took effect after that, is released, and its baton with it.
 func TestALateAnswerLeavesNoBaton(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bed) {
 		l := b.locker(t, "", nil)
 		if err := l.Do(within(t), "k", func(context.Context) error { return nil }); err != nil {

@@ -68,6 +68,7 @@ func TestFact31_B11_ReplyLost(t *testing.T) {
 
 // TestFact32_CutAtEachByte: wherever the request is cut off, it is applied once or not at all, and what is said of it is true.
 func TestFact32_CutAtEachByte(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bed) {
 		b.must(t, b.admin, "CREATE TABLE executed (lock_key VARBINARY(255))")
 		b.must(t, b.admin, "CREATE TRIGGER executed AFTER INSERT ON dibs_leases FOR EACH ROW INSERT INTO executed VALUES (NEW.lock_key)")
@@ -106,6 +107,7 @@ func TestFact32_CutAtEachByte(t *testing.T) {
 
 // TestFact33_B47_ReadOnly: a server that takes no writes says so, and when it does again, work goes on, by the same pool.
 func TestFact33_B47_ReadOnly(t *testing.T) {
+	t.Parallel()
 	onBothAlone(t, nil, func(t *testing.T, b *bed) {
 		d := b.driver(t, "")
 		owner, _ := take(t, d, "k", time.Minute)
@@ -170,6 +172,7 @@ func TestFact47_AutocommitOff(t *testing.T) {
 
 // TestFact52_FrozenTransaction: the server ends a transaction whose client is silent, and the row that it had locked is free.
 func TestFact52_FrozenTransaction(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bed) {
 		d := b.driver(t, "")
 		owner, _ := take(t, d, "k", time.Minute)

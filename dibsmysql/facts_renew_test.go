@@ -90,6 +90,7 @@ func TestFact53_B42_PoolUsedUp(t *testing.T) {
 
 // TestFact54_WithoutSkipLocked: a server that does not know it renews row by row, and a locked row makes the others late by a second at most.
 func TestFact54_WithoutSkipLocked(t *testing.T) {
+	t.Parallel()
 	for version, want := range map[string]bool{
 		"9.7.4-2": true, "8.0.1": true, "8.0.0-dmr": false, "5.7.44-log": false, "10.11.19-MariaDB-0+deb12u1": true, "5.5.5-10.6.1-MariaDB": true,
 		"10.5.28-MariaDB": false, "11.4.2-MariaDB": true, "8.0.11-TiDB-v8.5.0": false, "8.4.5-azure": true, "none": false,
@@ -153,6 +154,7 @@ func TestKeeperLost(t *testing.T) {
 // TestServerGoneAndBack: a killed server is unavailable, nothing is applied that is said not to be, and after its return the same driver
 // goes on with what it held.
 func TestServerGoneAndBack(t *testing.T) {
+	t.Parallel()
 	onBothAlone(t, nil, func(t *testing.T, b *bed) {
 		d := b.driver(t, "")
 		owner, token := take(t, d, "k", time.Hour)

@@ -71,7 +71,8 @@ func TestFact31_SilentCommit(t *testing.T) {
 				free = holding(t, b.rows(t, ""), "a")
 			}
 			began := time.Now()
-			time.AfterFunc(300*time.Millisecond, func() { b.Freeze(t) })
+			frozen := make(chan struct{})
+			time.AfterFunc(300*time.Millisecond, func() { b.Freeze(t); close(frozen) })
 			err := r.Do(ctx, "a", func(ctx context.Context, tx *sql.Tx) error {
 				if err := set(1, 5)(ctx, tx); err != nil {
 					return err
@@ -81,6 +82,7 @@ func TestFact31_SilentCommit(t *testing.T) {
 			})
 			took := time.Since(began)
 			cancel()
+			<-frozen // late on a busy machine, or it would stay so
 			if err == nil || took > 4*time.Second || waiting && took > 800*time.Millisecond {
 				t.Errorf("waiting %v: %v, after %s", waiting, err, took)
 			}

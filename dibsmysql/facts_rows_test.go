@@ -159,6 +159,7 @@ func TestFact48_OneRoundTrip(t *testing.T) {
 
 // TestFact2_50_B41_NoDeadlock: 50 callers on one key, and on new ones, for a while: no error reaches anybody, and no row is ever deleted.
 func TestFact2_50_B41_NoDeadlock(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bed) {
 		db := b.pool(t, "")
 		db.SetMaxOpenConns(60)

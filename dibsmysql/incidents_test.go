@@ -35,6 +35,7 @@ func (b *bed) client(t testing.TB, db *sql.DB, ttl time.Duration) *dibs.Locker {
 
 // TestB03_RowLockedAtTheRenewal: a renewal that the server answers with a lock wait time-out, or that skips the row, is repeated, and nothing is lost.
 func TestB03_RowLockedAtTheRenewal(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bed) {
 		const ttl = 3 * time.Second
 		lock, work, err := b.client(t, b.pool(t, ""), ttl).Acquire(t.Context(), "k")
@@ -60,6 +61,7 @@ func TestB03_RowLockedAtTheRenewal(t *testing.T) {
 
 // TestB32_SessionZones: sessions of different zones see the same leases, and take them over at the same time.
 func TestB32_SessionZones(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bed) {
 		zoned := func(zone string) *sql.DB {
 			return b.pool(t, "time_zone=%27"+strings.ReplaceAll(zone, "+", "%2B")+"%27&loc=Asia%2FKolkata&parseTime=true")
@@ -100,6 +102,7 @@ var timeLiteral = regexp.MustCompile(`['"](\d{4}-\d\d-\d\d)?[ T]?\d\d:\d\d|['"]\
 
 // TestB32_NoTimesOfClients: the server's log of statements has no time that a client made.
 func TestB32_NoTimesOfClients(t *testing.T) {
+	t.Parallel()
 	onBothAlone(t, nil, func(t *testing.T, b *bed) {
 		d, other := b.driver(t, ""), b.driver(t, "")
 		b.must(t, b.admin, "SET GLOBAL log_output = 'TABLE'")
@@ -204,6 +207,7 @@ func TestB42_WorkAndWaitersShareAPool(t *testing.T) {
 // TestB47_LeasesGone: a restore, a TRUNCATE, a replica that had not heard of them: the holders' next renewals find out, nothing is set again, and
 // tokens go on rising.
 func TestB47_LeasesGone(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bed) {
 		const ttl = 3 * time.Second
 		l := b.client(t, b.pool(t, ""), ttl)

@@ -88,6 +88,7 @@ func pairwise(r *rand.Rand, all []setting) (rows [][]int) {
 
 // TestFact15_22_26_42_43_B32_Matrix: whatever a DSN says, the answers are the same.
 func TestFact15_22_26_42_43_B32_Matrix(t *testing.T) {
+	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	onBoth(t, func(t *testing.T, b *bed) {

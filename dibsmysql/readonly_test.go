@@ -16,6 +16,7 @@ import (
 // is free; those who wait go on waiting; those who hold keep what they hold for as long as its time runs, and are told when it has run out; and
 // all goes on by itself when the server takes writes again.
 func TestFact33_B47_ReadOnlyUnderLoad(t *testing.T) {
+	t.Parallel()
 	onBothAlone(t, nil, func(t *testing.T, b *bed) {
 		const outage = 3 * time.Second
 		l, other := b.client(t, b.pool(t, ""), 2*time.Second), b.client(t, b.pool(t, ""), 2*time.Second)

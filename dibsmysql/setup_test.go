@@ -33,6 +33,7 @@ func isRefused(t *testing.T, d *Driver, says string) {
 
 // TestTables: each thing that may be wrong with the tables is found, at Ping and at the first use, before it does harm. (Facts 20, 44; B38.)
 func TestFact20_44_Tables(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, change, says string }{
 		{"no tables", "DROP TABLE dibs_leases, dibs_meta", "dibs init"},
 		{"no leases", "DROP TABLE dibs_leases", "dibs init"},
@@ -170,6 +171,7 @@ func TestConfig(t *testing.T) {
 
 // TestCreateTables: twenty processes at once, with another prefix; and what is there stays.
 func TestCreateTables(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bed) {
 		cfg := &Config{TablePrefix: "app_locks_"}
 		isRefused(t, New(b.admin, cfg), "dibs init")

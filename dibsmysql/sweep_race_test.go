@@ -18,6 +18,7 @@ import (
 // TestFact49_SweepRace: keys are taken, renewed and released at the moment when their rows would be removed. No lease is lost, tokens rise, and no deadlock of the server
 // reaches anybody, neither those who take locks nor those who sweep.
 func TestFact49_SweepRace(t *testing.T) {
+	t.Parallel()
 	for name, plain := range map[string]bool{"skipping": false, "waiting": true} {
 		t.Run(name, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, b *bed) { race(t, b, plain) })
@@ -159,6 +160,7 @@ func TestSweepTurns(t *testing.T) {
 
 // TestSweepDead: a process that was killed while it swept.
 func TestSweepDead(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bed) {
 		d := b.driver(t, "")
 		const rows = 100_000

@@ -289,6 +289,7 @@ func TestSweepRetention(t *testing.T) {
 
 // TestSweepRights: each right that is missing is told, and nothing is left of the pass: no turn, no transaction, no statement.
 func TestSweepRights(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bed) {
 		x := newBed(t, b.Server, false)
 		x.database = "x" + b.database // where the application has no right yet
