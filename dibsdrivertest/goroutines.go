@@ -7,6 +7,7 @@ import (
 	"runtime/pprof"
 	"strconv"
 	"testing"
+	"time"
 )
 
 // caseLabel is on the goroutines of a case: whoever starts one passes it on, so that those of cases that run side by side can be told apart.
@@ -14,6 +15,18 @@ const caseLabel = "dibs test"
 
 func label(t *testing.T) {
 	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels(caseLabel, t.Name())))
+}
+
+// back requires that the case has no more goroutines than before.
+func (e *env) back(base int, within time.Duration, after string) {
+	e.Helper()
+	end := time.Now().Add(within)
+	for n := e.goroutines(); n > base; n = e.goroutines() { // which stops all others for a moment
+		if time.Now().After(end) {
+			e.Fatalf("%d goroutines, %s after: %s; before there were %d", n, within, after, base)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 // goroutines is how many the case has, without those of proxies: one that each connection costs is the test's, not the driver's.

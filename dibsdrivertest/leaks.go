@@ -58,7 +58,7 @@ func leakRounds(e *env) {
 		for range r.n {
 			r.do()
 		}
-		e.until(2*time.Second+e.slack, "goroutines are back after: "+name, func() bool { return e.goroutines() <= base+5 })
+		e.back(base+5, 2*time.Second+e.slack, name)
 	}
 }
 
@@ -72,13 +72,11 @@ func leakIdle(e *env) {
 		e.ok(lock.Release(), "release")
 	}
 	// What a driver keeps for itself (a pool's opener) ends with Close.
-	e.until(5*time.Second, "idle lockers have no goroutines of the engine's", func() bool {
-		return e.goroutines() <= base+3*len(lockers)
-	})
+	e.back(base+3*len(lockers), 5*time.Second, "the engines' work")
 	for _, l := range lockers {
 		e.ok(l.Shutdown(e.Context()), "shutdown")
 	}
-	e.until(5*time.Second, "goroutines are back after shutdown", func() bool { return e.goroutines() <= base })
+	e.back(base, 5*time.Second, "shutdown")
 }
 
 // leakAll: after a bit of everything, goroutines, rows that are held, places in queues and sessions are back where they were.
@@ -120,7 +118,7 @@ func (e *env) leakAll(tr trouble) {
 		return len(records) == 0
 	})
 	e.ok(last.Close(), "close")
-	e.until(time.Second+e.slack, "goroutines are back", func() bool { return e.goroutines() <= base })
+	e.back(base, time.Second+e.slack, "all was released")
 }
 
 // leakNoThread: what a waiter of another process had under way in the server has ended a second after the last of them has gone.

@@ -38,7 +38,7 @@ func (d *Driver) ensure(ctx context.Context) (*server, error) {
 	case <-d.setup:
 		defer func() { d.setup <- struct{}{} }()
 	case <-ctx.Done():
-		return nil, dibsdriver.NotApplied(d.fail("look at the tables", ctx.Err()))
+		return nil, dibsdriver.NotApplied(d.fail("check the tables", ctx.Err()))
 	}
 	if s := d.server.Load(); s != nil {
 		return s, nil
@@ -53,7 +53,7 @@ func (d *Driver) ensure(ctx context.Context) (*server, error) {
 
 func (d *Driver) check(ctx context.Context) (*server, error) {
 	var s *server
-	err := d.send(ctx, request{doing: "look at the tables", take: d.take, reads: true}, func(conn *sql.Conn) (err error) {
+	err := d.send(ctx, request{doing: "check the tables", take: d.take, reads: true}, func(conn *sql.Conn) (err error) {
 		if s, err = d.checkServer(ctx, conn); err != nil {
 			return err
 		}

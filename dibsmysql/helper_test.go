@@ -76,6 +76,12 @@ func (h *helper) tell(t testing.TB, line string) {
 }
 
 func runHelper(role string) int {
+	if role != "hold" { // which hears of it in its own way
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			os.Exit(1) // the tests are gone
+		}()
+	}
 	db, err := sql.Open("mysql", os.Args[1])
 	if err == nil && role == "sweep" {
 		_, err = New(db, nil).Sweep(context.Background(), 0)
