@@ -71,7 +71,10 @@ func ambiguousLate(e *env) {
 	defer cancel()
 	_, _, err := a.Acquire(ctx, "k")
 	e.unknown(err, "acquire")
-	e.until(10*time.Second, "the late request is applied", func() bool { return e.store.Peek(e, "k").Held })
+	e.until(10*time.Second, "the late request is applied", func() bool { // or even taken back already
+		l := e.store.Peek(e, "k")
+		return l.Held || l.Token > 0
+	})
 	e.free(b, "k", 3*time.Second)
 }
 

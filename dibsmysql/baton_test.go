@@ -373,29 +373,3 @@ func TestASmallPoolDoesNotStarve(t *testing.T) {
 		}
 	})
 }
-
-// TestALateAnswerLeavesNoBaton: an acquisition that was given up, and took effect after that, is released, and its baton with it.
-func TestALateAnswerLeavesNoBaton(t *testing.T) {
-	t.Parallel()
-	onBoth(t, func(t *testing.T, b *bed) {
-		l := b.locker(t, "", nil)
-		if err := l.Do(within(t), "k", func(context.Context) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
-		d := b.driver(t, "")
-		owner, _ := take(t, d, "other", time.Minute) // so that it knows the server
-		release(t, d, "other", owner)
-		for range 5 {
-			unlock := b.lockRow(t, "k")
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-			time.AfterFunc(305*time.Millisecond, unlock)
-			if _, _, err := l.Acquire(ctx, "k"); !errors.Is(err, dibs.ErrUnavailable) {
-				t.Errorf("a locked row: %v", err)
-			}
-			cancel()
-			eventually(t, "the row is free", func() bool { _, is, _ := b.peek(t, "k"); return is == "" })
-			time.Sleep(3 * claimAfter) // in which a baton would be claimed
-			eventually(t, "the baton is free", func() bool { return b.batonFree(t, d, "k") })
-		}
-	})
-}
