@@ -13,7 +13,7 @@ import (
 
 var fairCases = []testcase{
 	{name: "L3/nobody_starves_across_processes", run: fairProcesses, needs: realTime | alone},
-	{name: "L3/single_waiter_among_busy_processes", run: fairLone},
+	{name: "L3/single_waiter_among_busy_processes", run: fairLone, needs: heavy},
 	{name: "B27/waiters_for_dead_keys", run: deadKeys},
 	{name: "B27/two_for_one_dead_key", run: deadRace},
 }

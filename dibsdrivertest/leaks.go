@@ -9,7 +9,7 @@ import (
 )
 
 var leakCases = []testcase{
-	{name: "L5/B09/rounds", run: leakRounds, needs: realTime},
+	{name: "L5/B09/rounds", run: leakRounds, needs: realTime | heavy},
 	{name: "L5/B09/goroutines_end_when_idle", run: leakIdle, needs: realTime},
 	{name: "L5/nothing_is_left", run: leakAll(inMoves(HoleReply())), needs: realTime},
 	{name: "L5/nothing_is_left_of_a_wire_without_answers", run: leakAll(onWire((*Proxy).HoleReplies)), needs: realTime | networked},

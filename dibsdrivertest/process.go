@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-go/dibs"
+	"github.com/dibs-go/dibs/dibsdriver"
 )
 
 // Processes that are killed and frozen.
@@ -17,8 +18,8 @@ var processCases = []testcase{
 	{name: "L1/B26/killed_holder", run: killedHolder, needs: processes | freeTTL},
 	{name: "S3/B05/frozen_holder", run: frozenHolder, needs: processes | freeTTL},
 	{name: "S3/B05/frozen_for_less_than_the_ttl", run: frozenShortly, needs: processes | freeTTL},
-	{name: "L3/killed_waiter", run: goneWaiter((*Taker).Kill), needs: processes | queues},
-	{name: "L3/frozen_waiter", run: goneWaiter((*Taker).Freeze), needs: processes | queues},
+	{name: "L3/killed_waiter", run: goneWaiter(func(_ *env, p *Taker) { p.Kill() }), needs: processes | queues},
+	{name: "L3/frozen_waiter", run: goneWaiter((*env).freezeAside), needs: processes | queues},
 	{name: "B32/time_zones", run: timeZones, needs: processes | freeTTL},
 	{name: "B52/two_processes_of_one_name", run: twoProcesses, needs: processes},
 	{name: "B45/many_processes_make_the_store", run: manyProcesses, needs: processes},
@@ -98,8 +99,28 @@ func frozenShortly(e *env) {
 	e.ok(p.Release("k"), "release")
 }
 
+// freezeAside freezes a process in a moment in which it is not writing: in a store that is a file, all others would have to wait for it.
+func (e *env) freezeAside(p *Taker) {
+	e.Helper()
+	d := e.driver()
+	for range 20 {
+		p.Freeze()
+		ctx, cancel := context.WithTimeout(e.Context(), time.Second)
+		aside := e.params("aside")
+		r, err := d.Acquire(ctx, aside)
+		cancel()
+		if err == nil && r.Acquired {
+			e.ok(d.Release(e.Context(), dibsdriver.ReleaseParams{Key: aside.Key, Owner: aside.Owner}), "release")
+			return
+		}
+		p.Thaw()
+		time.Sleep(e.ttl) // what was begun ends, and lapses
+	}
+	e.Fatal("whenever it is frozen, it is writing")
+}
+
 // goneWaiter: the first in the store's queue is killed, or frozen; the next waits a few seconds longer, and is served.
-func goneWaiter(end func(*Taker)) func(e *env) {
+func goneWaiter(end func(*env, *Taker)) func(e *env) {
 	return func(e *env) {
 		a, b := e.locker(), e.locker()
 		held, _ := e.hold(a, "k", e.lasting()...)
@@ -112,7 +133,7 @@ func goneWaiter(end func(*Taker)) func(e *env) {
 		}
 		next := e.waits(b, "k")
 		time.Sleep(300 * time.Millisecond)
-		end(p)
+		end(e, p)
 		e.ok(held.Release(), "release")
 		released := time.Now()
 		n := e.got(next, 10*time.Second)

@@ -15,8 +15,8 @@ import (
 
 var raceCases = []testcase{
 	{name: "S2/B18/release_at_expiry", run: releaseAtExpiry},
-	{name: "S1/hammer", run: hammer},
-	{name: "B41/no_deadlock_reaches_a_caller", run: noDeadlock},
+	{name: "S1/hammer", run: hammer, needs: heavy},
+	{name: "B41/no_deadlock_reaches_a_caller", run: noDeadlock, needs: heavy},
 	{name: "S6/methods_of_one_lock_at_once", run: methodsAtOnce},
 }
 

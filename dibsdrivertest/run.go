@@ -31,6 +31,7 @@ const (
 	freeTTL                     // each call may choose its TTL
 	networked                   // Networked
 	sessions                    // SessionCounter
+	heavy                       // keeps the machine busy
 )
 
 // topics are all cases, a file for each topic.
@@ -77,16 +78,16 @@ func (f *Factory) run(t *testing.T, c testcase) {
 		synctest.Test(t, func(t *testing.T) { c.run(newEnv(t, f, true)) })
 	default:
 		t.Parallel()
-		if c.needs&processes != 0 {
-			starting <- struct{}{}
-			defer func() { <-starting }()
+		if c.needs&(processes|heavy) != 0 {
+			busy <- struct{}{}
+			defer func() { <-busy }()
 		}
 		c.run(newEnv(t, f, false))
 	}
 }
 
-// starting bounds how many cases start processes at once: all of them together would keep the machine from everything else.
-var starting = make(chan struct{}, 3)
+// busy bounds how many cases work hard or start processes at once: together they would keep the others from the machine for as long as a lease lasts.
+var busy = make(chan struct{}, 2)
 
 // can finds out what the store can do.
 func (f *Factory) can(t *testing.T) need {
@@ -97,7 +98,7 @@ func (f *Factory) can(t *testing.T) need {
 	if err != nil {
 		t.Fatal(err)
 	}
-	can := realTime | alone
+	can := realTime | alone | heavy
 	for bit, ok := range map[need]bool{
 		processes:  s.URL() != "",
 		stepsClock: is[ClockStepper](s),

@@ -27,7 +27,9 @@ func locker(t testing.TB, d dibsdriver.Driver, cfg *dibs.Config) *dibs.Locker {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := l.Shutdown(context.Background()); err != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second) // a test that has failed may have left a lock
+		defer cancel()
+		if err := l.Shutdown(ctx); err != nil {
 			t.Error(err)
 		}
 	})
