@@ -46,6 +46,9 @@ func (l *Locker) acquire(ctx context.Context, key string, o options) (*Lock, con
 		return s.enterAgain(ctx, key, o)
 	}
 
+	if l.closed() {
+		return nil, nil, ErrClosed
+	}
 	l.countRequest(full)
 	terms := l.lineTerms(o)
 	wait := line.Forever

@@ -41,4 +41,14 @@ func TestLoadAdvice(t *testing.T) {
 		synctest.Wait()
 		want(t, lock.Release(), nil...)
 	})
+	bubble(t, dibs.Config{}, func(t *testing.T, h *house) {
+		want(t, h.Shutdown(t.Context()), nil)
+		for range 1001 {
+			_, _, err := h.TryAcquire(t.Context(), "k")
+			want(t, err, dibs.ErrClosed)
+		}
+		if n := h.logged("more than 1000 requests"); n != 0 {
+			t.Error("a Locker that is closed gives advice")
+		}
+	})
 }

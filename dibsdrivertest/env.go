@@ -27,7 +27,7 @@ type env struct {
 
 func newEnv(t *testing.T, f *Factory, exact bool) *env {
 	label(t)
-	e := &env{T: t, f: f, store: f.New(t), exact: exact, ttl: 2500 * time.Millisecond, slack: 2 * time.Second}
+	e := &env{T: t, f: f, store: f.New(t), exact: exact, ttl: 2500 * time.Millisecond, slack: 3 * time.Second}
 	if exact {
 		e.ttl = time.Second
 		e.slack = 30 * time.Millisecond // the store's own granularity: polls

@@ -67,12 +67,12 @@ func (e *env) linked(cfg dibs.Config, tr trouble) (*dibs.Locker, *link) {
 	return a, l
 }
 
-// patience is a limit of a request's time: in real time twice that, as a loaded machine takes its part of it.
+// patience is a limit of a request's time: in real time thrice that, as a loaded machine takes its part of it.
 func (e *env) patience(d time.Duration) time.Duration {
 	if e.exact {
 		return d
 	}
-	return 2 * d
+	return 3 * d
 }
 
 // begin has the trouble begin.

@@ -48,7 +48,7 @@ func firstContact(tr trouble) func(e *env) {
 		_, err = a.Locks(e.Context(), "")
 		e.is(err, dibs.ErrUnavailable, "locks")
 		faults.Heal()
-		e.free(a, "k", time.Second+e.slack)
+		e.free(a, "k", 3*time.Second+e.slack)
 	}
 }
 
@@ -83,7 +83,7 @@ func shareOutage(tr trouble) func(e *env) {
 		held, _ := e.hold(b, "k")
 		var wg sync.WaitGroup
 		began := time.Now()
-		wait := 4 * time.Second
+		wait := 6 * time.Second
 		var wrong atomic.Int32
 		var last atomic.Pointer[string]
 		for range 200 {

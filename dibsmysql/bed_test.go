@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = flag.Set("test.parallel", "8") // they mostly wait
+		_ = flag.Set("test.parallel", "6") // they mostly wait
 	}
 	os.Exit(testenv.Main(m))
 }

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = flag.Set("test.parallel", "12") // they mostly wait for leases to end
+		_ = flag.Set("test.parallel", "8") // they mostly wait for leases to end
 	}
 	os.Exit(withBinary(m))
 }
