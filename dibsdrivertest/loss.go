@@ -208,7 +208,7 @@ func trustFromRequest(e *env) {
 
 	_, work = e.hold(a, "renewed slowly")
 	faults.On(OpRenew, Always, FailBefore(errAway))
-	faults.On(OpRenew, Nth(1), Delay(0, e.ttl/2))
+	faults.On(OpRenew, Nth(1), Delay(0, 2*e.ttl/5))
 	at = e.ended(ending(work), 10*time.Second)
 	e.window(at.Sub(faults.LastGood(OpRenew)))
 }
