@@ -23,7 +23,8 @@ var (
 	ErrReleased = errors.New("dibs: lock is released")
 	// ErrClosed: the Locker was shut down.
 	ErrClosed = dibsdriver.ErrClosed
-	// ErrUnavailable: the store did not answer, or cannot serve; the outcome of the request is unknown.
+	// ErrUnavailable: the store did not answer, or cannot serve; what became of the request may be unknown. An error that is dibsdriver.ErrRefused as well (a wrong password, a
+	// missing table or right) stays until somebody mends it: trying again is of no use.
 	ErrUnavailable = dibsdriver.ErrUnavailable
 	// ErrReadOnly: the store takes no writes at present. Such an error is ErrUnavailable as well.
 	ErrReadOnly = dibsdriver.ErrReadOnly

@@ -13,6 +13,14 @@
 // memory is tested inside of a testing/synctest bubble, where a timer is exact; all others in real time, where a test
 // waits for what must happen and measures when it did.
 //
+// The guarantees, in short (the argument for them opens doc.go of package dibs):
+//
+//   - S1: at most one unexpired owner of a key. S2: renewal and release touch only this owner's lease. S3: a holder learns of a loss before anybody else can have the key.
+//     S4: fencing tokens rise. S5: an acquire whose answer was lost leaves nothing behind for long. S6: a release needs no live context. S7: a fenced transaction does not
+//     commit once its lease has passed on. S8: errors are not hidden.
+//   - L1: a dead holder's key is free one TTL later. L2: a waiter returns in time, and leaves nothing behind. L3: first come, first served; nobody starves. L4: one failed
+//     renewal loses nothing. L5: no leaks. L6: waiters sit outages out; a first contact that fails is told at once.
+//
 // [History] is the random test: several processes under kill, freeze and slow stores, and a checker that knows what a
 // leased lock may do; a store that is a [Crasher] is killed in it as well, and [Crash] looks whether anything is lost by that. [Faulty] and [Proxy] make a
 // store, or the wire to it, go wrong on purpose: a store that is [Networked] has the cases of loss, retry, lost answers and outages on a real wire, too,

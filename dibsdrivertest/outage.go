@@ -152,7 +152,7 @@ func gentle(tr trouble) func(e *env) {
 		var wg sync.WaitGroup
 		for range 50 {
 			wg.Go(func() {
-				if err := a.Do(e.Context(), "k", func(context.Context) error { return nil }, dibs.MaxWait(30*time.Second)); err != nil {
+				if err := a.Do(e.Context(), "k", func(context.Context) error { return nil }, dibs.MaxWait(2*time.Minute)); err != nil {
 					e.Errorf("a waiter: %v", err)
 				}
 			})

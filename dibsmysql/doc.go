@@ -116,6 +116,6 @@
 //
 // # Errors
 //
-// Every error names the server and the database, never a password, says what happened, and what to do next. They match with errors.Is the names of dibs: ErrUnavailable,
+// Every error says what happened, on which server and database as soon as that is known, never a password, and what to do next. They match with errors.Is the names of dibs: ErrUnavailable,
 // ErrReadOnly, ErrLost and so on. The cause, mostly a *mysql.MySQLError, is there for errors.As.
 package dibsmysql

@@ -11,7 +11,8 @@ import (
 // schemaVersion is what the tables' dibs_meta says. Releases of dibs that are one minor apart share them.
 const schemaVersion = 1
 
-// Schema returns the DDL of the tables, for those who create them by their own tools. It may be run again: what is there stays.
+// Schema returns the DDL of the tables, for those who create them by their own tools. It may be run again: what is there stays. It is several statements with comments, for the
+// mysql client or a migration tool; a *sql.DB takes it at once only with multiStatements=true in its DSN. With a TablePrefix that is not valid it is that of the default one.
 func Schema(cfg *Config) string {
 	prefix, err := cfg.prefix()
 	if err != nil {
@@ -35,6 +36,10 @@ func (d *Driver) CreateTables(ctx context.Context) error {
 			_, err := conn.ExecContext(ctx, statement)
 			if code(err) == 1050 { // another process was quicker
 				return nil
+			}
+			if code(err) == 1142 && !strings.HasPrefix(statement, "CREATE") {
+				return dibsdriver.NotApplied(refused("dibs: %s: this user may create tables but not fill them; give it SELECT, INSERT, UPDATE and DELETE as well, and run this again: %w",
+					d.name(), err))
 			}
 			if code(err) == 1142 {
 				return dibsdriver.NotApplied(refused("dibs: %s: this user may not create tables; let somebody run the DDL who may (dibs init --print): %w", d.name(), err))

@@ -30,7 +30,7 @@ func TestContradictionsAreRefused(t *testing.T) {
 		{"run --ttl 0 " + run, "no lock without an end"},
 		{"run --ttl forever " + run, "is not a time"},
 		{"run --ttl 25h " + run, "at most 24h0m0s"},
-		{"run --ttl 20ms " + run, "take 1s or more"},
+		{"run --ttl 20ms " + run, "take 100ms or more"},
 		{"run --ttl 99ms " + run, "100ms"},
 		{"run --kill-after 10 " + run, "take at most 9s, or raise --ttl to 33s"},
 		{"run --ttl 3s --kill-after 800ms " + run, "take at most 700ms, or raise --ttl to 4s"},

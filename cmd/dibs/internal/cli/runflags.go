@@ -97,7 +97,7 @@ func (f *runFlags) settleTimes(killAfterGiven bool) error {
 	case ttl > maxTTL:
 		return wrong("--ttl %s: at most %s is possible; the lease is renewed while COMMAND runs, so it need not cover COMMAND", ttl, maxTTL)
 	case room < 0:
-		return wrong("--ttl %s is too short to stop COMMAND in time: take 1s or more", ttl)
+		return wrong("--ttl %s is too short to stop COMMAND in time: take 100ms or more", ttl)
 	case f.minHold.D > maxTTL:
 		return wrong("--min-hold %s: at most %s is possible", f.minHold.D, maxTTL)
 	case f.maxHold.D != durations.Never && f.maxHold.D < f.minHold.D:
