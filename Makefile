@@ -9,10 +9,6 @@ SHELL := /usr/bin/env bash
 TEST_ENV := GOGC=400 GOFLAGS="$(strip $(GOFLAGS) -buildvcs=false)"
 TESTSUM  := $(TEST_ENV) .bin/testsum \
 	-check gofmt='nice -n 19 scripts/lint gofmt' -check vet='nice -n 19 scripts/lint vet' -check staticcheck='nice -n 19 scripts/lint staticcheck'
-# Without -count=1, a server that has changed would be tested by remembering. Two packages at a time: they mostly wait, but many of them start processes and
-# servers of their own, and what they measure is time. The longest first. go vet is one of the checks.
-GO_TEST  := go test -json -race -count=1 -vet=off -p 2
-LONGEST  := ./dibsdrivertest ./dibsmysql ./cmd/dibs ./dibssqlite ./internal/lint
 
 .PHONY: help
 help: ## Show what there is to make
@@ -20,12 +16,12 @@ help: ## Show what there is to make
 
 .PHONY: test
 test: deps ## Lint, and test every guarantee on every store (10 minutes at most); CI runs this
-	@$(TESTSUM) -- $(GO_TEST) -timeout=9m $(LONGEST) work
+	@$(TESTSUM) -- scripts/test -timeout=9m
 
 .PHONY: test-all
 test-all: export DIBS_TEST_LONG := 1
 test-all: deps ## The same, and fault runs that take minutes, slow wires, and clusters
-	@$(TESTSUM) -- $(GO_TEST) -tags slowwire,clusters -timeout=120m $(LONGEST) work
+	@$(TESTSUM) -- scripts/test -tags slowwire,clusters -timeout=120m
 
 .PHONY: deps
 deps: ## Install what the tests need (on Debian, as root)

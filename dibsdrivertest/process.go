@@ -55,7 +55,7 @@ func frozenHolder(e *env) {
 	b := e.locker()
 	p := e.taker()
 	token := p.Acquire("k", e.ttl)
-	p.Freeze()
+	e.freezeAside(p)
 	next, _ := e.hold(b, "k")
 	if next.Token() <= token {
 		e.Errorf("token %d after %d", next.Token(), token)
@@ -171,7 +171,7 @@ func timeZones(e *env) {
 			}
 		}
 		other := takers[(i+1)%len(takers)]
-		holder.Freeze()
+		e.freezeAside(holder)
 		frozen := time.Now()
 		if next := other.Acquire(key, e.ttl); next <= token {
 			e.Errorf("token %d after %d", next, token)

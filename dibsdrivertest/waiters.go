@@ -175,9 +175,10 @@ func waitUnderWay(e *env) {
 	q := e.store.(QueueCounter)
 	held, _ := e.hold(e.locker(), "k", e.lasting()...)
 	faults.On(OpAcquire, Nth(1), Delay(300*time.Millisecond, 0))
+	began := time.Now()
 	_, _, err := a.Acquire(e.Context(), "k", dibs.MaxWait(100*time.Millisecond))
 	e.unknown(err, "a wait without an answer")
-	time.Sleep(300 * time.Millisecond) // the question arrives
+	e.until(10*time.Second, "the question has arrived", func() bool { return !faults.LastGood(OpAcquire).Before(began) })
 	e.until(700*time.Millisecond, "nothing is left in the queue", func() bool { return q.Queued(e, "k") == 0 })
 	e.throughout(time.Second, "nothing is left in the queue", func() bool { return q.Queued(e, "k") == 0 })
 	e.ok(held.Release(), "release")

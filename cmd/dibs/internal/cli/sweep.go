@@ -34,7 +34,7 @@ type sweepJSON struct {
 func newSweep() *cobra.Command {
 	var store storeFlags
 	var asJSON bool
-	retention := durations.Value{D: time.Minute, NotZero: "rows of keys in use would go: give it the longest TTL, or more"}
+	retention := durations.Value{D: time.Minute, NotZero: "rows of keys in use would go: give it a minute or more"}
 	cmd := &cobra.Command{
 		Use:   "sweep",
 		Short: "Remove the rows of keys that nobody uses any more",
