@@ -223,10 +223,16 @@ func (w *waiting) block(ctx context.Context, slice time.Duration) (has bool, err
 // got notes that the baton is ours.
 func (w *waiting) got(conn *sql.Conn) {
 	b := &w.d.batons
+	var ended *sql.Conn // the session that had the baton for us before, or this one could not have it
+	defer func() {
+		if ended != nil {
+			w.d.putWaiting(ended, true)
+		}
+	}()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := b.turn(w.p.Key)
-	t.conn, t.waiter = conn, w.p.Waiter
+	ended, t.conn, t.waiter = t.conn, conn, w.p.Waiter
 	t.woken = t.owner == "" // else the key has become ours in another way meanwhile
 	t.stuck, t.othersFirst = 0, time.Time{}
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/dibs-go/dibs"
 	"github.com/dibs-go/dibs/internal/fencing"
@@ -73,6 +74,10 @@ func inTx(ctx context.Context, db *sql.DB, lock *dibs.Lock, fn func(tx *sql.Tx) 
 		}
 		l.Unpin()
 	}
+	if _, err := tx.ExecContext(ctx, "RELEASE "+marker); err != nil && strings.Contains(err.Error(), "no such savepoint") {
+		return named(fmt.Errorf("dibs: %s: key %q, token %d: the transaction was ended inside the work (by COMMIT, ROLLBACK or ON CONFLICT ROLLBACK), and what came after that stands "+
+			"without the lock: look for what is there; the lock is still held: %w", d.name(), l.Key, l.Token, withCause(ctx, err)), dibs.ErrOutcomeUnknown)
+	}
 	if err := d.fence(ctx, tx, l, false); err != nil {
 		return withCause(ctx, err)
 	}
@@ -98,6 +103,9 @@ func inTx(ctx context.Context, db *sql.DB, lock *dibs.Lock, fn func(tx *sql.Tx) 
 		"wrote before doing it again: %w", d.name(), l.Key, l.Token, withCause(ctx, err)), dibs.ErrOutcomeUnknown)
 }
 
+// marker is a savepoint from the beginning to the fence: it is gone if the transaction was ended under way, also if another was begun after that.
+const marker = "dibs_intx"
+
 // begin returns a transaction that has the write lock, as BEGIN IMMEDIATE would: database/sql has no word for that, but a write as the first
 // statement does the same.
 func (d *Driver) begin(ctx context.Context, db *sql.DB, l fencing.Lease) (tx *sql.Tx, err error) {
@@ -106,6 +114,9 @@ func (d *Driver) begin(ctx context.Context, db *sql.DB, l fencing.Lease) (tx *sq
 			return err
 		}
 		err := d.fence(ctx, tx, l, false)
+		if err == nil {
+			_, err = tx.ExecContext(ctx, "SAVEPOINT "+marker)
+		}
 		if err != nil {
 			_ = tx.Rollback()
 		}

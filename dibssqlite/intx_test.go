@@ -325,3 +325,35 @@ func TestGuard(t *testing.T) {
 		t.Error(fmt.Sprint("fence ", f))
 	}
 }
+
+// TestS7_EndedInside: a transaction that the work ended, or had ended, is not taken for one that is fenced, and the lock is not released with it.
+func TestS7_EndedInside(t *testing.T) {
+	for name, statements := range map[string][]string{
+		"on conflict rollback": {"INSERT INTO seen VALUES (1)", "INSERT INTO work VALUES (7, 1)"},
+		"commit":               {"COMMIT", "INSERT INTO work VALUES (7, 1)"},
+		"rollback":             {"ROLLBACK"},
+		"another":              {"COMMIT", "BEGIN"},
+	} {
+		fencedWays(t, nil, func(t *testing.T, b *bench) {
+			for _, s := range []string{"CREATE TABLE seen (id INTEGER PRIMARY KEY ON CONFLICT ROLLBACK)", "INSERT INTO seen VALUES (1)"} {
+				mustExec(t, b.db, s)
+			}
+			lock, ctx := hold(t, b.locker, "k")
+			err := InTxAndRelease(ctx, b.db, lock, func(tx *sql.Tx) error {
+				for _, s := range statements {
+					_, _ = tx.Exec(s)
+				}
+				return nil
+			})
+			if !errors.Is(err, dibs.ErrOutcomeUnknown) {
+				t.Errorf("%s: want ErrOutcomeUnknown, got %v", name, err)
+			}
+			if err := lock.Verify(within(t)); err != nil {
+				t.Errorf("%s: the lock: %v", name, err)
+			}
+			if err := lock.Release(); err != nil {
+				t.Errorf("%s: release: %v", name, err)
+			}
+		})
+	}
+}
