@@ -164,3 +164,35 @@ func TestRowsLeaveNothing(t *testing.T) {
 		}
 	})
 }
+
+// TestRowsWatchEnds: the last of a line leaves while the one before it, which has waited in the server, is at work. Nothing is kept for the line after that.
+func TestRowsWatchEnds(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, b *bed) {
+		db := b.pool(t, "")
+		r := b.rowsOn(t, db, nil)
+		free := holding(t, b.rows(t, ""), "a")
+		last := make(chan error, 1)
+		first := make(chan error, 1)
+		go func() {
+			first <- r.Do(within(t), "a", func(context.Context, *sql.Tx) error {
+				if err := <-last; !errors.Is(err, dibs.ErrBusy) {
+					t.Errorf("the last of the line: %v", err)
+				}
+				return nil
+			})
+		}()
+		eventually(t, "it waits in the server", func() bool { return b.threads(t) == 1 })
+		go func() {
+			last <- r.Do(within(t), "a", func(context.Context, *sql.Tx) error { return nil }, MaxWait(time.Second))
+		}()
+		time.Sleep(100 * time.Millisecond) // it joins
+		if err := free(); err != nil {
+			t.Error(err)
+		}
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+		eventually(t, "no connection is held", func() bool { return db.Stats().InUse == 0 })
+	})
+}

@@ -84,6 +84,10 @@ func (l *rowLine) run() {
 		ctx, stop := context.WithCancel(context.Background())
 		if !l.begin(stop) {
 			stop()
+			if l.watched { // those for whom it was kept have left while the row was held
+				l.watched = false
+				l.r.watch.leave()
+			}
 			return
 		}
 		h, err := l.lock(ctx)
