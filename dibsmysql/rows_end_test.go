@@ -186,7 +186,14 @@ func TestRowsWatchEnds(t *testing.T) {
 		go func() {
 			last <- r.Do(within(t), "a", func(context.Context, *sql.Tx) error { return nil }, MaxWait(time.Second))
 		}()
-		time.Sleep(100 * time.Millisecond) // it joins
+		eventually(t, "the last has joined", func() bool {
+			r.mu.Lock()
+			l := r.lines["a"]
+			r.mu.Unlock()
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return len(l.waiting) == 2
+		})
 		if err := free(); err != nil {
 			t.Error(err)
 		}
