@@ -34,6 +34,7 @@ type turn struct {
 	waiter string    // whose it is until the key is ours
 	owner  string    // whose it is then
 	conn   *sql.Conn // the session that got the baton by waiting; nil if none did
+	lent   bool      // Contended has the session, and puts it back if the key is still ours then
 	woken  bool      // it has the baton and has not asked for the key yet
 
 	// othersFirst is until when a waiter of ours, without the baton, does not ask for the key at all: others were waiting when we had it.
@@ -151,9 +152,6 @@ func (d *Driver) pass(ctx context.Context, s *server, p dibsdriver.ReleaseParams
 // has told of others, if there was no baton.
 func (d *Driver) passing(ctx context.Context, s *server, p dibsdriver.ReleaseParams) (passed func(known bool)) {
 	b := &d.batons
-	if b.refused.Load() {
-		return func(bool) {}
-	}
 	b.mu.Lock()
 	t := b.turns[p.Key]
 	var conn *sql.Conn
@@ -162,18 +160,19 @@ func (d *Driver) passing(ctx context.Context, s *server, p dibsdriver.ReleasePar
 	}
 	claim := b.claims.take(p.Key, p.Owner)
 	var claimed *sql.Conn
-	asking := false
-	if claim != nil {
-		claimed, asking = claim.conn, claim.asking
-	} else if conn == nil {
+	maybeWe := t != nil && t.lent // who has the baton
+	switch {
+	case claim == nil && conn == nil && !b.refused.Load():
 		b.forgetOwner(p.Owner)
+	case claim == nil:
+	case claim.asking || claim.lent:
+		maybeWe = true
+	default:
+		claimed = claim.conn
 	}
 	b.mu.Unlock()
-	switch {
-	case asking: // who has the baton may be we
-		return func(bool) { b.released(p.Key, false) }
-	case conn == nil && claimed == nil:
-		return func(known bool) { b.released(p.Key, known) }
+	if conn == nil && claimed == nil {
+		return func(known bool) { b.released(p.Key, known && !maybeWe) }
 	}
 	done := make(chan struct{})
 	d.calls.Go(func() {
@@ -181,11 +180,14 @@ func (d *Driver) passing(ctx context.Context, s *server, p dibsdriver.ReleasePar
 		// Not the caller's context: its end would cost the keeper its connection.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 		defer cancel()
-		if conn != nil {
-			b.released(p.Key, d.giveAway(ctx, conn, d.batonName(s, p.Key)))
-		} else {
-			b.released(p.Key, d.unclaim(ctx, claimed, d.batonName(s, p.Key)))
+		others := false
+		if claimed != nil {
+			others = d.unclaim(ctx, claimed, d.batonName(s, p.Key))
 		}
+		if conn != nil {
+			others = d.giveAway(ctx, conn, d.batonName(s, p.Key))
+		}
+		b.released(p.Key, others && !maybeWe)
 	})
 	return func(bool) {
 		select {
@@ -241,48 +243,6 @@ func twoAnswers(ctx context.Context, conn *sql.Conn, statement string) (a, b int
 	var first, second sql.NullInt64
 	err = conn.QueryRowContext(ctx, statement).Scan(&first, &second)
 	return first.Int64, second.Int64, err
-}
-
-// Contended tells whether another process waits for a key that is ours; if so it is given the baton.
-func (d *Driver) Contended(ctx context.Context, key string) (bool, error) {
-	if err := d.enter(ctx); err != nil {
-		return true, err
-	}
-	defer d.calls.Done()
-	s, err := d.ensure(ctx)
-	if err != nil || d.batons.refused.Load() {
-		return true, err
-	}
-	name := d.batonName(s, key)
-	b := &d.batons
-	b.mu.Lock()
-	t := b.turns[key]
-	var conn *sql.Conn
-	if t != nil && t.owner != "" {
-		conn, t.conn = t.conn, nil // nobody else may use it meanwhile
-	}
-	b.mu.Unlock()
-	if conn != nil {
-		_, state, err := twoAnswers(ctx, conn, swap(name))
-		if err == nil && state&1 != 0 {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			t.conn = conn
-			return state&2 == 0, nil
-		}
-		d.putWaiting(conn, err != nil)
-		return true, nil
-	}
-	if others, had := d.swapClaim(ctx, key); had {
-		return others, nil
-	}
-	var others bool
-	err = d.send(ctx, request{doing: "ask for waiters", take: d.take, reads: true}, func(conn *sql.Conn) error {
-		free, _, err := twoAnswers(ctx, conn, "SELECT "+nobodyElse(name)+", 0")
-		others = free == 0
-		return err
-	})
-	return others || err != nil, err
 }
 
 // unstick ends the session that keeps the baton although it made no use of its turn: a process that is frozen, or a machine that is gone. Its own

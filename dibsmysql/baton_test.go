@@ -98,40 +98,6 @@ func TestWhoLetGoWaitsItsTurn(t *testing.T) {
 	})
 }
 
-// TestContended: a holder is told of waiters, and with the answer the first of them is next.
-func TestContended(t *testing.T) {
-	onBoth(t, func(t *testing.T, b *bed) {
-		for _, young := range []bool{true, false} {
-			holder, other := b.driver(t, ""), b.driver(t, "")
-			owner, _ := take(t, holder, "k", time.Minute)
-			if !young {
-				eventually(t, "the holder has the baton", func() bool { return !b.batonFree(t, holder, "k") })
-			}
-			for range 3 { // a claim of our own that is just being made may be taken for another's
-				eventually(t, "the holder is told that nobody waits", func() bool {
-					others, err := holder.Contended(within(t), "k")
-					return err == nil && !others
-				})
-			}
-			woken := waits(t, other, "k", newOwner())
-			eventually(t, "the waiter waits in the server, or has its turn", func() bool { return b.inLine(t) == 1 || other.batons.wake("k") })
-			// That the server has the statement does not mean that it stands in line already.
-			eventually(t, "the holder is told of it", func() bool {
-				others, err := holder.Contended(within(t), "k")
-				return err == nil && others
-			})
-			release(t, holder, "k", owner)
-			if err := <-woken; err != nil {
-				t.Error(err)
-			}
-			if err := other.Close(); err != nil {
-				t.Error(err)
-			}
-			eventually(t, "the baton is free", func() bool { return b.batonFree(t, holder, "k") })
-		}
-	})
-}
-
 // TestAStuckTurnIsPassedOn: the next in line is frozen, or its machine is gone. It delays the others by 5 s at most, and once.
 func TestAStuckTurnIsPassedOn(t *testing.T) {
 	t.Parallel()

@@ -32,6 +32,7 @@ type claim struct {
 	tries       int
 	asking      bool      // the server is being asked
 	conn        *sql.Conn // on which we have the baton
+	lent        bool      // Contended lets go of it for a moment, and gives it away if the key is released meanwhile
 	over        bool      // the key was released
 }
 
@@ -43,19 +44,26 @@ func (c *claims) add(d *Driver, s *server, key, owner string) {
 	if c.all == nil {
 		c.all = make(map[string]*claim)
 	}
-	cl := &claim{owner: owner, name: d.batonName(s, key), due: time.Now().Add(claimAfter)}
+	cl := &claim{owner: owner, name: d.batonName(s, key)}
 	c.all[key] = cl
-	switch {
-	case !c.running:
+	c.later(cl, claimAfter)
+	if !c.running {
 		c.kick = make(chan struct{}, 1)
 		c.running, c.wakesAt = true, cl.due
 		c.running = d.inBackground(d.claim)
-	case cl.due.Before(c.wakesAt):
-		c.wakesAt = cl.due
-		select {
-		case c.kick <- struct{}{}:
-		default:
-		}
+	}
+}
+
+// later lets the goroutine make a claim after a while. It is called with the lock held.
+func (c *claims) later(cl *claim, after time.Duration) {
+	cl.due = time.Now().Add(after)
+	if !c.running || !cl.due.Before(c.wakesAt) {
+		return
+	}
+	c.wakesAt = cl.due
+	select {
+	case c.kick <- struct{}{}:
+	default:
 	}
 }
 
@@ -128,7 +136,7 @@ func (d *Driver) makeClaims(ctx context.Context, due []*claim) {
 		if refusesBatons(err) {
 			d.batons.refused.Store(true)
 		}
-		d.keeper.put(conn, err != nil && code(err) == 0)
+		d.keeper.put(conn, err != nil) // some of them may be ours
 		if err != nil {
 			clear(got)
 		}
@@ -179,29 +187,6 @@ func (d *Driver) unclaim(ctx context.Context, on *sql.Conn, name string) (others
 		d.inBackground(func(ctx context.Context) { _, _, _ = d.onClaim(ctx, on, time.Hour, give) })
 	}
 	return err == nil && free == 0
-}
-
-// swapClaim lets go of the baton and takes it again, unless somebody waits, who then has it. had is false if there was no baton.
-func (d *Driver) swapClaim(ctx context.Context, key string) (others, had bool) {
-	b := &d.batons
-	b.mu.Lock()
-	c := b.claims.all[key]
-	var on *sql.Conn
-	if c != nil {
-		on = c.conn
-	}
-	b.mu.Unlock()
-	if on == nil {
-		return false, false
-	}
-	_, state, err := d.onClaim(ctx, on, 5*patience, swap(c.name))
-	if err == nil && state&1 != 0 {
-		return state&2 == 0, true
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	c.conn, c.due = nil, time.Now().Add(claimRetry)
-	return true, true
 }
 
 var errSlotTaken, errOtherSession = errors.New("the keeper's connection is in use"), errors.New("the baton's session has ended")
