@@ -120,19 +120,20 @@ func (s *section) beginFreeing() error {
 // endFreeing ends the section if its lease was released by the commit. Lock.Release has nothing left to do then.
 func (s *section) endFreeing(o fencing.Outcome) {
 	s.mu.Lock()
-	var untold error
+	untold := s.untold
 	switch o {
 	case fencing.Committed:
 		s.freed = true
 	case fencing.NotCommitted:
-		s.freeing, untold = false, s.untold
+		s.freeing = false
 	}
+	lost := untold != nil && !s.freeing
 	end := s.freed && s.count > 0 // otherwise a Release is waiting for us
 	if end {
 		s.count = 0
 	}
 	s.mu.Unlock()
-	if untold != nil {
+	if lost {
 		s.tellLost(untold)
 	}
 	if end {
@@ -141,6 +142,8 @@ func (s *section) endFreeing(o fencing.Outcome) {
 		s.tellReleased(nil)
 		s.lines.Ended(s.full, s.owner)
 		s.exit(s)
+	} else if untold != nil && o != fencing.Committed {
+		s.lines.Ended(s.full, s.owner)
 	}
 }
 

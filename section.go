@@ -28,8 +28,9 @@ type section struct {
 
 	ended  sync.WaitGroup // until LeaseEnded has told of the lease's end, if it ends
 	mu     sync.Mutex
-	count  int // how often it is held: 1, and 1 more for each re-entry
-	fenced     // see fenced.go
+	count  int  // how often it is held: 1, and 1 more for each re-entry
+	quiet  bool // its end was told of; nothing is told after it
+	fenced      // see fenced.go
 }
 
 // lives reports whether the section goes on: it was not released, and its lease has not ended.
@@ -97,8 +98,8 @@ func (s *section) leave() error {
 		s.giveBack()
 		err = cause
 	} else if err = s.settler.Release(s.release()); errors.Is(err, ErrUnavailable) {
-		err = fmt.Errorf("releasing %q on %s: %w; renewal has stopped, releasing goes on in the background, and the key is free in %s at the latest",
-			s.key, s.limits.Store, err, s.bound().Round(time.Millisecond))
+		err = fmt.Errorf("%w; renewal has stopped, releasing goes on in the background, and the key is free in %s at the latest",
+			s.about("releasing", s.key, err), s.bound().Round(time.Millisecond))
 	} else if err != nil {
 		err = fmt.Errorf("%w: when it was released, the lease of %q on %s was not ours any more", ErrLost, s.key, s.limits.Store)
 	}
@@ -109,8 +110,24 @@ func (s *section) leave() error {
 	return err
 }
 
-// tellReleased comes before the next in line is let go on, so that events keep their order.
+// end begins the telling of the section's end. It, and what is told of the end, come before the next in line is let go on, so that events keep their order.
+func (s *section) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.quiet = true
+}
+
+// meanwhile tells something of a section unless its end was told before.
+func (s *section) meanwhile(tell func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.quiet {
+		tell()
+	}
+}
+
 func (s *section) tellReleased(err error) {
+	s.end()
 	s.tell(s.cfg.Events.Released, Event{Key: s.key, Token: s.token, For: time.Since(s.began), Err: err})
 }
 
@@ -137,16 +154,20 @@ func (s *section) LeaseEnded(cause error) {
 	if errors.Is(cause, keeper.ErrMaxHold) {
 		cause = fmt.Errorf("%w: %q, with token %d", ErrMaxHold, s.key, s.token)
 	}
+	s.end()
 	s.cancel(cause)
-	s.lines.Ended(s.full, s.owner)
 	ev := Event{Key: s.key, Token: s.token, For: time.Since(s.began), Err: cause}
 	switch {
 	case errors.Is(cause, ErrMaxHold):
 		s.alarm("dibs: max hold exceeded: the work is told to end, its lease lapses", s, "held", ev.For)
 		s.tell(s.cfg.Events.MaxHold, ev)
-	case errors.Is(cause, ErrLost) && !s.holdBack(cause):
+	case errors.Is(cause, ErrLost):
+		if s.holdBack(cause) { // the next in line, too
+			return
+		}
 		s.tellLost(cause)
 	}
+	s.lines.Ended(s.full, s.owner)
 }
 
 func (s *section) tellLost(cause error) {
@@ -157,11 +178,15 @@ func (s *section) tellLost(cause error) {
 
 // LeaseRenewed implements keeper.Holder.
 func (s *section) LeaseRenewed() {
-	s.tell(s.cfg.Events.Renewed, Event{Key: s.key, Token: s.token, For: time.Since(s.began)})
+	s.meanwhile(func() {
+		s.tell(s.cfg.Events.Renewed, Event{Key: s.key, Token: s.token, For: time.Since(s.began)})
+	})
 }
 
 // HoldAlarm implements keeper.Holder.
 func (s *section) HoldAlarm(held time.Duration) {
-	s.alarm("dibs: a lock has been held for long", s, "held", held)
-	s.tell(s.cfg.Events.HoldAlarm, Event{Key: s.key, Token: s.token, For: held})
+	s.meanwhile(func() {
+		s.alarm("dibs: a lock has been held for long", s, "held", held)
+		s.tell(s.cfg.Events.HoldAlarm, Event{Key: s.key, Token: s.token, For: held})
+	})
 }
