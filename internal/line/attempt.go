@@ -136,7 +136,7 @@ func (l *line) deliver(g Grant, t Terms, contended bool) {
 		l.giveBack(g)
 		return
 	}
-	l.held.contended, l.held.askedAt = contended, g.Started
+	l.held.contended, l.held.askedAt, l.held.took = contended, g.Started, time.Since(g.Started)
 }
 
 // refuse takes the answer "busy": a single attempt is over with it.

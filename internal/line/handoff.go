@@ -12,8 +12,12 @@ import (
 // longer than what a release and an acquisition cost, many times, and short to a person.
 const turnTime = 50 * time.Millisecond
 
-// askLimit bounds how long a release waits to hear whether others wait; without an answer it takes it that they do.
-const askLimit = 100 * time.Millisecond
+// askLimit bounds how long a release waits to hear whether others wait; without an answer it takes it that they do. A store that is far away has as much
+// more as it took longer to grant the lease.
+const (
+	askLimit = 100 * time.Millisecond
+	askSlack = 4
+)
 
 // HandOn passes the lease of a section that is over to the first in line, if it fits, without a word to the store: the key is not free in between, and
 // the next section has a token of its own. end is called before the next section begins. False: the lease has to be released.
@@ -36,7 +40,7 @@ func (ls *Lines) HandOn(key, owner string, t Terms, end func()) bool {
 			return false
 		}
 	}
-	h.handedAt = now
+	h.handedAt = time.Now()
 	if !h.lease.Detach(t.window() / 2) {
 		return false
 	}
@@ -54,7 +58,7 @@ func (ls *Lines) turnGoesOn(l *line, now time.Time, t Terms) (*line, *held) {
 	if !h.contended && !h.asking && now.Sub(h.askedAt) >= turnTime {
 		h.asking, h.askedAt = true, now
 		ask := func() {
-			contended := ls.contended(l.key)
+			contended := ls.contended(l.key, h.took)
 			ls.mu.Lock()
 			defer ls.mu.Unlock()
 			h.asking = false
@@ -83,13 +87,14 @@ func (ls *Lines) fitting(key, owner string, t Terms) (*line, *held) {
 	return l, l.held
 }
 
-// contended asks the store whether other processes wait for the key.
-func (ls *Lines) contended(key string) bool {
+// contended asks the store whether other processes wait for the key. took is what the store needed for its last answer.
+func (ls *Lines) contended(key string, took time.Duration) bool {
 	d, ok := ls.Driver.(dibsdriver.Contender)
 	if !ok {
 		return true
 	}
-	c := call.Start(ls.Group, askLimit, func(ctx context.Context) (bool, error) { return d.Contended(ctx, key) })
-	others, err, answered := c.Wait(askLimit)
+	limit := min(max(askLimit, askSlack*took), ls.Timeout)
+	c := call.Start(ls.Group, limit, func(ctx context.Context) (bool, error) { return d.Contended(ctx, key) })
+	others, err, answered := c.Wait(limit)
 	return !answered || err != nil || others
 }

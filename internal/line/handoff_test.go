@@ -126,15 +126,36 @@ func TestAStoreThatDoesNotSay(t *testing.T) {
 	})
 }
 
+// TestAStoreThatIsFarAway is not taken to have no answer.
+func TestAStoreThatIsFarAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := dibsmem.New()
+		h := &house{Lines: linesOn(&counter{Store: store, wire: 2 * askLimit}), store: store}
+		count := h.Driver.(*counter)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		n := h.sections(t, ctx, 5, 20*time.Millisecond)
+		<-ctx.Done()
+		if n.Load() < 480 || count.acquires.Load() > 2 {
+			t.Errorf("%d sections of 20 ms in 10 s, with %d acquisitions", n.Load(), count.acquires.Load())
+		}
+		time.Sleep(time.Second) // the last section ends
+		synctest.Wait()
+		h.done(t)
+	})
+}
+
 // counter counts what the store is asked.
 type counter struct {
 	*dibsmem.Store
 	acquires, questions atomic.Int64
 	hangs               bool
+	wire                time.Duration // there and back
 }
 
 func (c *counter) Acquire(ctx context.Context, p dibsdriver.AcquireParams) (dibsdriver.AcquireResult, error) {
 	c.acquires.Add(1)
+	time.Sleep(c.wire)
 	return c.Store.Acquire(ctx, p)
 }
 
@@ -143,6 +164,10 @@ func (c *counter) Contended(ctx context.Context, key string) (bool, error) {
 	if c.hangs {
 		<-ctx.Done()
 		return false, ctx.Err()
+	}
+	time.Sleep(c.wire)
+	if err := ctx.Err(); err != nil {
+		return false, err
 	}
 	return c.Store.Contended(ctx, key)
 }

@@ -87,12 +87,13 @@ type held struct {
 	lease  *keeper.Lease
 	record dibsdriver.Record
 
-	since     time.Time // when it was acquired from the store
-	handed    int       // how often it was handed on
-	handedAt  time.Time // when the present section got it from another
-	contended bool      // others were waiting for it
-	askedAt   time.Time // when the store was last asked whether others wait
-	asking    bool      // it is being asked
+	since     time.Time     // when it was acquired from the store
+	took      time.Duration // the store, to grant it
+	handed    int           // how often it was handed on
+	handedAt  time.Time     // when the present section got it from another
+	contended bool          // others were waiting for it
+	askedAt   time.Time     // when the store was last asked whether others wait
+	asking    bool          // it is being asked
 }
 
 func (h *held) left() time.Duration {
