@@ -211,26 +211,31 @@ const commitGrace = time.Second
 
 func (t *transaction) commit(ctx context.Context) error {
 	t.over = true
-	done := make(chan error, 1)
+	answered, done := make(chan struct{}), make(chan struct{})
+	var err error
 	go func() { // ends with the commit, for which no context can be given
-		err := t.tx.Commit()
+		err = t.tx.Commit()
+		close(answered)
 		o := outcome(err)
 		t.end(o)
 		if o != fencing.Committed || !t.unseal() {
 			drop(t.conn) // whatever the server thinks of the transaction: with its session it ends
 		}
-		done <- err
+		close(done)
 	}()
-	var err error
 	select {
-	case err = <-done:
+	case <-done:
 	case <-ctx.Done():
 		late := time.NewTimer(commitGrace)
 		defer late.Stop()
 		select {
-		case err = <-done:
+		case <-done:
 		case <-late.C:
-			return t.unknown(withCause(ctx, context.DeadlineExceeded))
+			select {
+			case <-answered: // and what comes after it is slow
+			default:
+				return t.unknown(withCause(ctx, context.DeadlineExceeded))
+			}
 		}
 	}
 	switch outcome(err) {
