@@ -24,6 +24,13 @@ type claims struct {
 	running bool
 	wakesAt time.Time // when the goroutine looks again by itself
 	kick    chan struct{}
+	late    []lateClaim // to be given away when the keeper's connection is free
+}
+
+// lateClaim is a baton on the session that has it.
+type lateClaim struct {
+	on   *sql.Conn
+	name string
 }
 
 type claim struct {
@@ -181,12 +188,55 @@ func getLocks(ctx context.Context, conn *sql.Conn, due []*claim, got []bool) err
 
 // unclaim gives a claimed baton away, on the session that has it. It tells whether somebody else has it now.
 func (d *Driver) unclaim(ctx context.Context, on *sql.Conn, name string) (others bool) {
-	give := "SELECT RELEASE_LOCK(" + name + "), " + nobodyElse(name)
-	_, free, err := d.onClaim(ctx, on, 5*patience, give)
-	if errors.Is(err, errSlotTaken) { // by a renewal that hangs
-		d.inBackground(func(ctx context.Context) { _, _, _ = d.onClaim(ctx, on, time.Hour, give) })
+	_, free, err := d.onClaim(ctx, on, 5*patience, "SELECT RELEASE_LOCK("+name+"), "+nobodyElse(name))
+	if errors.Is(err, errSlotTaken) { // by a renewal that hangs, or there are many to give away and the server is far
+		d.unclaimLater(lateClaim{on, name})
 	}
 	return err == nil && free == 0
+}
+
+// unclaimLater gives a baton away in the background, together with the others that wait for the keeper's connection: renewals need it, too.
+func (d *Driver) unclaimLater(l lateClaim) {
+	c := &d.batons.claims
+	d.batons.mu.Lock()
+	c.late = append(c.late, l)
+	first := len(c.late) == 1
+	d.batons.mu.Unlock()
+	if !first {
+		return
+	}
+	d.inBackground(func(ctx context.Context) {
+		var conn *sql.Conn
+		select {
+		case conn = <-d.keeper.slot:
+		case <-ctx.Done(): // the session ends with the driver
+			return
+		}
+		d.batons.mu.Lock()
+		late := c.late
+		c.late = nil
+		d.batons.mu.Unlock()
+		err := giveLocks(ctx, conn, late)
+		d.keeper.put(conn, err != nil)
+	})
+}
+
+// giveLocks gives away those batons that conn has.
+func giveLocks(ctx context.Context, conn *sql.Conn, late []lateClaim) error {
+	var q strings.Builder
+	for _, l := range late {
+		if l.on == conn {
+			q.WriteString([]string{"DO ", ", "}[min(q.Len(), 1)])
+			q.WriteString("RELEASE_LOCK(" + l.name + ")")
+		}
+	}
+	if conn == nil || q.Len() == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+	defer cancel()
+	_, err := conn.ExecContext(ctx, q.String())
+	return err
 }
 
 var errSlotTaken, errOtherSession = errors.New("the keeper's connection is in use"), errors.New("the baton's session has ended")
