@@ -34,7 +34,7 @@ func (d *Driver) Acquire(ctx context.Context, p dibsdriver.AcquireParams) (dibsd
 	if err != nil {
 		return dibsdriver.AcquireResult{}, err
 	}
-	d.asked.note(p, r.Acquired)
+	d.asked.note(p, r)
 	return r, nil
 }
 

@@ -17,6 +17,7 @@ import (
 
 var (
 	_ dibsdriver.Driver    = (*Driver)(nil)
+	_ dibsdriver.Waker     = (*Driver)(nil)
 	_ dibsdriver.Leaver    = (*Driver)(nil)
 	_ dibsdriver.Contender = (*Driver)(nil)
 )

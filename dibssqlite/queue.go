@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"sync"
+	"time"
 
 	"github.com/dibs-go/dibs/dibsdriver"
 )
@@ -12,7 +13,7 @@ import (
 // enough that with its poll a dead one delays the others by less than QueueGrace. A poll writes only when that is refreshAfter ago.
 const (
 	waiterLife   = 3000 // ms
-	refreshAfter = 900  // ms
+	refreshAfter = 500  // ms
 	// A time ahead of the clock by more was written before the clock was set back, and says nothing.
 	aheadOfClock = 1000 // ms
 )
@@ -87,7 +88,13 @@ func (d *Driver) dropDead(s *session, key string, k *keyState, l *line) error {
 // they try. Forgetting one costs a little time and nothing else.
 type places struct {
 	mu    sync.Mutex
-	known map[dibsdriver.WaitParams]struct{}
+	known map[dibsdriver.WaitParams]holding
+}
+
+// holding is somebody's lease, as others see it.
+type holding struct {
+	token int64
+	since time.Time // when it was seen first
 }
 
 const maxPlaces = 10_000
@@ -99,18 +106,29 @@ func (p *places) before(a dibsdriver.AcquireParams) bool {
 	return ok
 }
 
-func (p *places) note(a dibsdriver.AcquireParams, acquired bool) {
+func (p *places) note(a dibsdriver.AcquireParams, r dibsdriver.AcquireResult) {
 	id := dibsdriver.WaitParams{Key: a.Key, Waiter: a.Waiter}
-	if acquired {
+	if r.Acquired {
 		p.forget(id)
-		return
+	} else {
+		p.held(id, r.Holder.Token)
 	}
+}
+
+// held notes who has the key, and tells since when that one was seen to.
+func (p *places) held(id dibsdriver.WaitParams, token int64) (since time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.known == nil || len(p.known) >= maxPlaces {
-		p.known = make(map[dibsdriver.WaitParams]struct{})
+	h, ok := p.known[id]
+	if ok && h.token == token {
+		return h.since
 	}
-	p.known[id] = struct{}{}
+	if p.known == nil || len(p.known) >= maxPlaces {
+		p.known = make(map[dibsdriver.WaitParams]holding)
+	}
+	h = holding{token, time.Now()}
+	p.known[id] = h
+	return h.since
 }
 
 func (p *places) forget(id dibsdriver.WaitParams) {
