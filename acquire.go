@@ -18,8 +18,9 @@ import (
 //
 // Errors: [ErrBusy], as a *[BusyError], when [MaxWait] is over; the context's error, joined with the last that was known, when ctx is
 // over; [ErrUnavailable] when the store cannot be reached (at the first contact; after one good answer the wait goes on through an outage) or
-// the outcome is unknown, in which case whatever was taken is given back; [ErrHeld] when ctx holds the key already;
-// [ErrInvalidKey]; [ErrClosed]; [ErrUnsupported].
+// the outcome is unknown, in which case whatever was taken is given back, and [ErrReadOnly] besides when the store takes no writes; [ErrHeld] when ctx
+// holds the key already; [ErrInvalidKey]; [ErrClosed]; [ErrUnsupported] for a [TTL] or [MinHold] that the store cannot keep. Any other option that is out of its
+// bounds, or does not fit the others, is an error that says which and why, before the store is asked, and matches none of these names: it is a fault of the program.
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lock, context.Context, error) {
 	return l.acquire(ctx, key, l.terms(opts))
 }
@@ -130,7 +131,7 @@ func (l *Locker) begin(ctx context.Context, key, full string, o options, terms l
 func (l *Locker) refusal(key string, err error) error {
 	busy, ok := errors.AsType[*line.BusyError](err)
 	if !ok {
-		return fmt.Errorf("acquiring %q on %s: %w", key, l.limits.Store, err)
+		return l.about("acquiring", key, err)
 	}
 	public := &BusyError{Key: key, Left: busy.Left}
 	if busy.Holder.Token != 0 {

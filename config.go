@@ -22,17 +22,17 @@ type Config struct {
 	// [ErrMaxHold], and the lease lapses. Defaults to 0, no limit: nobody can guess how long another's job takes.
 	MaxHold time.Duration
 
-	// HoldAlarm is the time after which a hold is logged at error level, and again at each doubling. Defaults to 5 min; negative
+	// HoldAlarm is the time after which a hold is logged at error level, and again at each doubling. Defaults to 5 min; at least 1 ms; negative
 	// turns it off.
 	HoldAlarm time.Duration
 
 	// Margin is how much earlier than the store a holder stops to believe in its lease: it has to cover the drift of the
 	// clocks and the time in which the work notices that its context ended. Defaults to TTL/10 within 10 ms and max(1 s, TTL/1000);
-	// at most TTL/3.
+	// at least 1 ms and at most TTL/3.
 	Margin time.Duration
 
 	// RequestTimeout is the longest time that the engine waits for one answer of the store (and never longer than the trust
-	// window). [Lock.Release] returns within it. Defaults to 5 s.
+	// window). [Lock.Release] returns within it. Defaults to 5 s; at least 1 ms.
 	RequestTimeout time.Duration
 
 	// Prefix comes before every key in the store, so that several applications can share its tables. Defaults to "".
@@ -54,8 +54,10 @@ const (
 	defaultHoldAlarm = 5 * time.Minute
 	defaultTimeout   = 5 * time.Second
 	maxTTL           = 24 * time.Hour
-	maxName          = 255
-	maxNote          = 1024
+	// leastTime is the shortest that a time which is set may be: a number without its unit (5 for 5*time.Second) is shorter.
+	leastTime = time.Millisecond
+	maxName   = 255
+	maxNote   = 1024
 )
 
 // settled returns the configuration with its defaults filled in, or an error that says what does not fit.
@@ -83,6 +85,12 @@ func (c *Config) settled(limits dibsdriver.Limits) (Config, error) {
 			ErrUnsupported, s.TTL, limits.Store, limits.SessionTTL)
 	case s.RequestTimeout < 0:
 		return s, fmt.Errorf("dibs: Config.RequestTimeout is %s: it must be positive", s.RequestTimeout)
+	case s.RequestTimeout < leastTime:
+		return s, tooShort("RequestTimeout", s.RequestTimeout)
+	case s.HoldAlarm > 0 && s.HoldAlarm < leastTime:
+		return s, tooShort("HoldAlarm", s.HoldAlarm)
+	case s.Margin > 0 && s.Margin < leastTime:
+		return s, tooShort("Margin", s.Margin)
 	case len(s.Name) > maxName || !utf8.ValidString(s.Name):
 		return s, fmt.Errorf("dibs: Config.Name must be valid UTF-8 of at most %d bytes", maxName)
 	case len(s.Prefix) >= maxKey || !utf8.ValidString(s.Prefix):
@@ -90,6 +98,10 @@ func (c *Config) settled(limits dibsdriver.Limits) (Config, error) {
 	}
 	o := options{ttl: s.TTL, maxHold: s.MaxHold}
 	return s, o.check(&s, limits)
+}
+
+func tooShort(field string, d time.Duration) error {
+	return fmt.Errorf("dibs: Config.%s is %s: it must be %s or more (is its unit missing, as in 5*time.Second?)", field, d, leastTime)
 }
 
 // margin is the margin of a lease with this TTL.

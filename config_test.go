@@ -125,9 +125,22 @@ func TestNewRefuses(t *testing.T) {
 			t.Errorf("%s was taken: %+v", name, cfg)
 		}
 	}
+	// A number whose unit was forgotten is nanoseconds.
+	for field, cfg := range map[string]dibs.Config{
+		"RequestTimeout": {RequestTimeout: time.Millisecond - 1},
+		"HoldAlarm":      {HoldAlarm: 300},
+		"Margin":         {Margin: 1},
+	} {
+		if _, err := dibs.New(newStore(), &cfg); err == nil || !strings.Contains(err.Error(), "Config."+field+" is ") || !strings.Contains(err.Error(), "1ms or more") {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	least := dibs.Config{RequestTimeout: time.Millisecond, HoldAlarm: time.Millisecond, Margin: time.Millisecond}
+	_, err := dibs.New(newStore(), &least)
+	want(t, err, nil)
 	d := hooked.New(newStore())
 	d.SetLimits(dibsdriver.Limits{Store: "session", SessionTTL: 20 * time.Second})
-	_, err := dibs.New(d, &dibs.Config{TTL: 10 * time.Second})
+	_, err = dibs.New(d, &dibs.Config{TTL: 10 * time.Second})
 	want(t, err, dibs.ErrUnsupported)
 }
 

@@ -1,10 +1,14 @@
 // Package dibs provides distributed locks on the store that you already run: one process at a time works under a key,
 // across machines.
 //
-//	locker, err := dibs.New(driver, nil) // of dibssqlite, dibsmem and their like
+//	db, err := sql.Open("mysql", "app:password@tcp(db.example.com)/app") // with github.com/go-sql-driver/mysql
+//	locker, err := dibs.New(dibsmysql.New(db, nil), nil)                 // or of dibssqlite.Open, dibsmem.New and their like
 //	err = locker.Do(ctx, "nightly-report", func(ctx context.Context) error {
 //		return writeReport(ctx) // ctx ends when the lock is lost
 //	})
+//
+// On MySQL and MariaDB the tables are made once, by the command dibs init, by your own migrations (dibsmysql.Schema) or by CreateTables of the driver;
+// [Locker.Ping] says at the start of a program whether all is there. SQLite makes them by itself.
 //
 // A lock with an end is a lease: it is renewed while the work goes on, and lapses by itself when its holder dies. No lease can
 // promise more than its failure model allows. This is ours, and what follows from it.

@@ -3,6 +3,7 @@ package dibs
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/dibs-go/dibs/dibsdriver"
@@ -59,6 +60,16 @@ type BusyError struct {
 	Holder Info
 	// Left is what is left of the holder's lease by now, 0 if not known. A living holder renews it.
 	Left time.Duration
+}
+
+// about says of an error of the store which key it is about, and which store, unless the error begins with its name, as those of drivers do.
+func (e *engine) about(doing, key string, err error) error {
+	text, ours := strings.CutPrefix(err.Error(), "dibs: ")
+	name, _, named := strings.Cut(text, ":") // it may be a better one than the store had before the first contact
+	if ours && named && !strings.Contains(name, " ") || strings.Contains(text, e.limits.Store) {
+		return fmt.Errorf("%s %q: %w", doing, key, err)
+	}
+	return fmt.Errorf("%s %q on %s: %w", doing, key, e.limits.Store, err)
 }
 
 // Error names the key, the holder and the time left.

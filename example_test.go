@@ -10,7 +10,15 @@ import (
 	"github.com/dibs-go/dibs/dibsmem"
 )
 
-// newLocker stands for what a program does at its start; a real one takes dibssqlite, or another store, instead of dibsmem.
+// newLocker stands for what a program does at its start. A real one takes another store instead of dibsmem: on MySQL or MariaDB the *sql.DB that it has,
+//
+//	db, err := sql.Open("mysql", "app:password@tcp(db.example.com)/app")
+//	locker, err := dibs.New(dibsmysql.New(db, nil), nil)
+//
+// whose tables are made once (dibs init), and without a server a file:
+//
+//	store, err := dibssqlite.Open("/var/lib/app/locks.db", nil)
+//	locker, err := dibs.New(store, nil)
 func newLocker() *dibs.Locker {
 	locker, err := dibs.New(dibsmem.New(), nil)
 	if err != nil {

@@ -73,7 +73,7 @@ func (l *Lock) Verify(ctx context.Context) error {
 	case err == nil:
 		return nil
 	}
-	return fmt.Errorf("verifying %q on %s: %w", l.key, l.section.limits.Store, l.section.public(err))
+	return l.section.about("verifying", l.key, l.section.public(err))
 }
 
 // Release gives the lock back. It needs no context, since a lock has to be released just when a context has ended, and returns within

@@ -26,7 +26,7 @@ func (d *Driver) name() string {
 	if s := d.server.Load(); s != nil {
 		return s.name
 	}
-	return "mysql"
+	return d.called
 }
 
 // ensure checks, once, whether the server and the tables are as they must be. Its errors are for callers.

@@ -28,6 +28,10 @@ type Config struct {
 	// case would be another table depends on the server.) Processes share locks only if they agree on it. Default "dibs_".
 	TablePrefix string
 
+	// Server is what errors call the store until the server has told its name, and what log lines call it: "db.example.com:3306/app", say. A *sql.DB does not tell
+	// where it leads. It decides nothing, and is shown as it is, so it must have no password in it. Default "": they say "mysql" alone.
+	Server string
+
 	// WaitConnections is how many connections of the pool may wait inside the server at a time, for one contended key each (all waiters of a
 	// process for one key share it). Waiters for keys beyond it look at the row now and then instead. Defaults to half of the pool less the
 	// keeper's connection, at most 32; negative for none.
@@ -57,6 +61,7 @@ type Driver struct {
 	db        *sql.DB
 	configErr error
 	prefix    string
+	called    string // what the store is called before the first contact
 	q         *statements
 
 	setup  chan struct{} // holds a token: who has it checks the tables
@@ -90,9 +95,12 @@ type Driver struct {
 // that renewals never wait for one; so the pool must allow two at least.
 func New(db *sql.DB, cfg *Config) *Driver {
 	prefix, err := cfg.prefix()
-	d := &Driver{db: db, configErr: err, prefix: prefix, q: newStatements(prefix), setup: make(chan struct{}, 1)}
+	d := &Driver{db: db, configErr: err, prefix: prefix, called: "mysql", q: newStatements(prefix), setup: make(chan struct{}, 1)}
 	d.sweeps = newSweepStatements(prefix)
 	if cfg != nil {
+		if cfg.Server != "" {
+			d.called += ":" + cfg.Server
+		}
 		d.waitConns = cfg.WaitConnections
 		if cfg.Sweep != nil {
 			sweeping := *cfg.Sweep
@@ -111,7 +119,7 @@ func New(db *sql.DB, cfg *Config) *Driver {
 
 // Limits says what the store can do: TTLs from 100 ms on. Its error says what is wrong with the configuration.
 func (d *Driver) Limits() (dibsdriver.Limits, error) {
-	l := dibsdriver.Limits{Store: "mysql", MinTTL: minTTL, PollMin: pollMin, PollMax: pollMax, RenewBatch: renewBatch}
+	l := dibsdriver.Limits{Store: d.called, MinTTL: minTTL, PollMin: pollMin, PollMax: pollMax, RenewBatch: renewBatch}
 	if d.configErr != nil {
 		return l, d.configErr
 	}

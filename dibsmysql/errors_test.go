@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-go/dibs"
 	"github.com/dibs-go/dibs/dibsdriver"
 	"github.com/go-sql-driver/mysql"
 )
@@ -118,4 +119,23 @@ func TestClosed(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestServerIsNamed: before the first contact errors name the server that was asked, as the configuration does, and only once.
+func TestServerIsNamed(t *testing.T) {
+	const server = "db.example.com:3306/app"
+	d := New(opened(t, "u:hunter2@tcp(127.0.0.1:1)/app"), &Config{Server: server})
+	defer d.Close()
+	l, err := dibs.New(d, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Shutdown(context.Background())
+	_, _, acquire := l.TryAcquire(t.Context(), "k")
+	for _, err := range []error{l.Ping(t.Context()), acquire} {
+		if !errors.Is(err, dibs.ErrUnavailable) || strings.Count(err.Error(), "mysql:"+server+": ") != 1 || strings.Count(err.Error(), "mysql") != 1 || strings.Contains(err.Error(), "hunter2") {
+			t.Error(err)
+		}
+	}
+	wantFinding(t, d.Examine(t.Context()), checkConnection, dibsdriver.LevelFault, "cannot be reached")
 }

@@ -35,7 +35,7 @@
 //
 // A lease can lapse while its holder is frozen, and then a transaction of that holder must not commit. [InTx] runs one that commits while the lease
 // stands, or not at all. [InTxAndRelease] releases the lock by the same commit, and [Fence] is for transactions that somebody else begins and
-// commits. The lock has to be in the file of the data: use [New].
+// commits. The lock has to be in the file of the data: let the driver use the same database by [New], or the same file by [Open].
 //
 //	err := dibssqlite.InTx(ctx, db, lock, func(tx *sql.Tx) error {
 //		_, err := tx.ExecContext(ctx, "UPDATE accounts SET balance = balance - 10 WHERE id = 7")

@@ -104,10 +104,15 @@ func (d *Driver) explain(err error) (what string, names []error) {
 	case sqlite3.SQLITE_CANTOPEN:
 		// Not refused: a process that has too many files open for the moment gets this as well.
 		return "the file cannot be opened; look whether its folder is there, and whether this user may read and write the file and its " +
-			"folder, where SQLite keeps -wal and -shm files", unavailable
+			"folder, where SQLite keeps -wal and -shm files, and whether the disk is full", unavailable
 	case sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH:
 		return "access was denied; look at the rights of the file, and at the authorizer if the *sql.DB has one", refused
 	case sqlite3.SQLITE_IOERR:
+		switch extendedCode(err) {
+		case sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC, sqlite3.SQLITE_IOERR_TRUNCATE,
+			sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMOPEN, sqlite3.SQLITE_IOERR_SHMMAP:
+			return "the disk is full or failing; free some space on it (or raise the quota), and if there is enough see the system's log", unavailable
+		}
 		return "the disk gave an error; see the system's log", unavailable
 	case sqlite3.SQLITE_ERROR:
 		if strings.Contains(err.Error(), "no such column") || strings.Contains(err.Error(), "has no column") {

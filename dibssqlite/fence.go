@@ -162,7 +162,7 @@ func (d *Driver) sameFile(ctx context.Context, tx Tx, l fencing.Lease) error {
 		return nil
 	}
 	return refused("dibs: %s: key %q: the transaction is on another file (%q) than the lock (%q): it can fence nothing there; keep the lock in the "+
-		"file of the data that it protects (dibssqlite.New)", d.name(), l.Key, path, ours)
+		"file of the data that it protects (dibssqlite.New, or Open with its path)", d.name(), l.Key, path, ours)
 }
 
 // filePath is known once the tables have been looked at.

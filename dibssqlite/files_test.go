@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +112,8 @@ func TestReadOnly(t *testing.T) {
 		if err := d.Ping(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		held := fmt.Sprint("held while live is ", live)
+		take(t, d, held, time.Hour)
 		if !live {
 			d.Close()
 		}
@@ -121,6 +124,12 @@ func TestReadOnly(t *testing.T) {
 			if !o.ReadOnly || !o.Unavailable || o.Refused || !o.NotApplied || !strings.Contains(o.Text, readOnly) {
 				t.Errorf("live %v: %+v", live, o)
 			}
+		}
+		if l := listAsNobody(t, helper, readOnly); l.Outcome != (outcome{}) || !slices.ContainsFunc(l.Records, func(r dibsdriver.Record) bool { return r.Key == held }) {
+			t.Errorf("live %v: %+v", live, l)
+		}
+		if l := listAsNobody(t, helper, filepath.Join(dir, "closed", "new.db")); !l.Outcome.Unavailable || !strings.Contains(l.Outcome.Text, "read and write") {
+			t.Errorf("a file that is not there is listed: %+v", l)
 		}
 		for _, o := range tryAsNobody(t, helper, filepath.Join(dir, "closed", "new.db")) {
 			if !o.Unavailable || !o.NotApplied || !strings.Contains(o.Text, "new.db") || !strings.Contains(o.Text, "read and write") {
@@ -135,16 +144,27 @@ func TestReadOnly(t *testing.T) {
 
 func tryAsNobody(t *testing.T, helper, path string) (o [2]outcome) {
 	t.Helper()
+	asNobody(t, helper, "try", path, &o)
+	return o
+}
+
+func listAsNobody(t *testing.T, helper, path string) (l listing) {
+	t.Helper()
+	asNobody(t, helper, "list", path, &l)
+	return l
+}
+
+func asNobody(t *testing.T, helper, role, path string, answer any) {
+	t.Helper()
 	p := startRole(t, func(cmd *exec.Cmd) {
 		cmd.Path, cmd.Args[0] = helper, helper
 		if os.Getuid() == 0 {
 			becomeNobody(cmd)
 		}
-	}, "try", path)
-	if err := json.Unmarshal([]byte(p.line(t)), &o); err != nil {
+	}, role, path)
+	if err := json.Unmarshal([]byte(p.line(t)), answer); err != nil {
 		t.Fatal(err)
 	}
-	return o
 }
 
 // TestFull: no room for the file.

@@ -2,38 +2,30 @@ package dibssqlite
 
 import (
 	"context"
-	"database/sql"
 	"strings"
-	"time"
 
 	"github.com/dibs-go/dibs/dibsdriver"
 )
 
-// List returns the unexpired leases whose keys begin with prefix, sorted by key, byte by byte.
+// List returns the unexpired leases whose keys begin with prefix, sorted by key, byte by byte. With [Open] the right to read the file and its folder is enough.
 func (d *Driver) List(ctx context.Context, prefix string) ([]dibsdriver.Record, error) {
 	if err := d.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer d.calls.Done()
 	if err := d.ensure(ctx); err != nil {
+		if d.own && notWritable(err) {
+			if records, ok := d.listUnchanged(ctx, prefix); ok {
+				return records, nil
+			}
+		}
 		return nil, dibsdriver.NotApplied(d.fail("open", err))
 	}
-	query, args := d.listQuery(prefix)
 	var records []dibsdriver.Record
-	err := d.read(ctx, "list", func(s *session) error {
-		records = nil
+	err := d.read(ctx, "list", func(s *session) (err error) {
 		s.ctx = ctx // may be long
-		return s.each(func(rows *sql.Rows) error {
-			var key sql.RawBytes
-			var left, since int64
-			var r dibsdriver.Record
-			if err := rows.Scan(&key, &r.Token, &left, &since, &r.Holder, &r.Note); err != nil {
-				return err
-			}
-			r.Key, r.ExpiresIn, r.Since = string(key), time.Duration(left)*time.Millisecond, time.UnixMilli(since).UTC()
-			records = append(records, r)
-			return nil
-		}, query, args...)
+		records, err = d.list(s, prefix)
+		return err
 	})
 	return records, err
 }

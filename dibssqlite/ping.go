@@ -6,7 +6,7 @@ import (
 	"github.com/dibs-go/dibs/dibsdriver"
 )
 
-// Ping opens the database, makes missing tables, checks their version, and writes to the file: that alone shows whether it is writable and
+// Ping opens the database, makes missing tables, checks their version, and writes to the file, where it leaves nothing: that alone shows whether it is writable and
 // its disk has room.
 func (d *Driver) Ping(ctx context.Context) error {
 	if err := d.enter(ctx); err != nil {
@@ -21,6 +21,6 @@ func (d *Driver) Ping(ctx context.Context) error {
 		if _, err := d.version(s); err != nil {
 			return err
 		}
-		return s.exec(d.q.touch)
+		return s.exec(d.q.probe)
 	})
 }

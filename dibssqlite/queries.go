@@ -15,7 +15,7 @@ const now = "CAST(round(unixepoch('subsec') * 1000) AS INTEGER)"
 
 // queries are the statements with the table prefix put in.
 type queries struct {
-	schema, version, strangers, touch string
+	schema, version, strangers, probe string
 
 	takeFree, look, line, take, extend, ask, leave, dropWaiters string
 	renew, release, list, breakNow, breakLater                  string
@@ -39,7 +39,7 @@ func newQueries(prefix string) *queries {
 		schema:    text(schemaSQL),
 		version:   text("SELECT value FROM dibs_meta WHERE name = 'schema_version'"),
 		strangers: text("SELECT count(*) FROM sqlite_schema WHERE tbl_name NOT IN ('dibs_meta', 'dibs_leases', 'dibs_waiters')"),
-		touch:     text("UPDATE dibs_meta SET value = value WHERE name = 'token_floor'"),
+		probe:     file("probe"),
 
 		takeFree:    file("takefree"),
 		look:        file("look"),

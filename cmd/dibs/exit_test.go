@@ -147,7 +147,10 @@ func TestB23_ReleaseFailsAfterTheCommandFailed(t *testing.T) {
 		unblock := b.blockStore()
 		defer unblock()
 		b.touch("go")
-		r.want(3, `"k"`, "could not be released", b.named)
+		r.want(3, `"k"`, "could not be released", b.named, "free in 35s at the latest")
+		if text := r.err.String(); strings.Count(text, "at the latest") != 1 || strings.Contains(text, "30s") || strings.Contains(text, "background") {
+			t.Errorf("%q says more than one time, or what a process that ends cannot do", text)
+		}
 	})
 }
 

@@ -114,8 +114,27 @@ func TestSweepIsEnded(t *testing.T) {
 			b.oldRows(1000)
 			b.exec(b.admin, "UPDATE dibs_leases SET lock_key = CONCAT(UUID(), lock_key) WHERE lock_key LIKE 'old%'")
 		}
+		// As under nohup, whose point is that HUP ends nothing.
+		immune := b.command("sweep")
+		immune.cmd.Path, immune.cmd.Args = "/bin/sh", append([]string{"sh", "-c", `trap '' HUP; exec "$0" "$@"`, binary}, immune.cmd.Args[1:]...)
+		immune.start()
+		b.must("it sweeps under nohup", func() bool { return b.rows() < rows })
+		immune.signal(syscall.SIGHUP)
+		told := b.rows()
+		b.must("it goes on", func() bool { return b.rows() < told-200 })
+		immune.signal(syscall.SIGTERM)
+		immune.want(143, "ended by terminated")
+		b.start("sweep", "--retention", "2h").want(0) // its turn was given back
+
+		begin := b.rows()
+		hung := b.start("sweep")
+		b.must("it sweeps", func() bool { return b.rows() < begin })
+		hung.signal(syscall.SIGHUP)
+		hung.want(129, "ended by hangup", "removed")
+
+		before := b.rows()
 		r := b.start("sweep")
-		b.must("it sweeps", func() bool { return b.rows() < rows })
+		b.must("it sweeps", func() bool { return b.rows() < before })
 		r.signal(syscall.SIGTERM)
 		r.want(143, "ended by terminated", "removed")
 		left := b.rows()

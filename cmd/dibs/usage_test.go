@@ -42,6 +42,11 @@ func TestContradictionsAreRefused(t *testing.T) {
 		{"run --busy-status 256 " + run, "0 to 255"},
 		{"run --busy-status -1 " + run, "0 to 255"},
 		{"run --busy-status x " + run, "--busy-status"},
+		{"run --busy-status x " + run, `"x" is no exit status: write a number from 0 to 255: see`},
+		{"run --busy-status 99999999999999999999 " + run, "0 to 255"},
+		{"run --wait 9999999h " + run, `too long a time: it can be 2562047h0m0s at most, or "forever"`},
+		{"run --ttl 9999999h " + run, "24h0m0s at most"},
+		{"run --ttl -5s " + run, `"-5s" is negative: write 30s`},
 		{"run --no-such-flag " + run, "--no-such-flag"},
 		{"run --store", "--store"},
 		{"runn " + run, `no command "runn"`},
@@ -140,6 +145,10 @@ func TestVersionAndCompletion(t *testing.T) {
 	b := newBed(t)
 	if status, out, _ := b.run("version"); status != 0 || !strings.HasPrefix(out, "dibs ") || strings.Count(out, "\n") != 1 {
 		t.Errorf("version: %d, %q", status, out)
+	}
+	_, want, _ := b.run("version")
+	if status, out, stderr := b.run("--version"); status != 0 || out != want || stderr != "" {
+		t.Errorf("--version: %d, %q, %q, want %q", status, out, stderr, want)
 	}
 	if status, out, _ := b.run("version", "--json"); status != 0 || !strings.Contains(out, `"version": "`) || !strings.Contains(out, `"go": "go1.`) {
 		t.Errorf("version --json: %d, %q", status, out)

@@ -32,7 +32,8 @@ func newBreak() *cobra.Command {
 		Short: "Take KEY away from who holds it",
 		Long: `Ends somebody's lease. It is not renewed any more, so the key passes on when it expires; a living holder notices at its next
 renewal, and its command is stopped in time. With --now the key is free at once: that is for holders that are known to be dead,
-since a living one works on beside the next until it notices.
+since a living one works on beside the next until it notices. Its dibs run ends with status 80 in any case, also where COMMAND
+ends by itself before that.
 
 Only the acquisition that was shown is broken. If another has taken the key by then, nothing happens, and the status is 1.`,
 		Example: `  dibs break nightly                      # shows who holds it, and asks

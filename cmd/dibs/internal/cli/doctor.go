@@ -30,7 +30,7 @@ func newDoctor() *cobra.Command {
   warning   locks work, but it costs something, is a danger in special cases, or could not be looked at
   fault     locks do not work, or what is promised of them does not hold
 
-It changes nothing, takes no lock, and needs no more rights than dibs run; what it may not see is a warning. One thing that is wrong does not keep it from
+It changes nothing that stays, takes no lock, and needs no more rights than dibs run; what it may not see is a warning. One thing that is wrong does not keep it from
 the others, except where the store cannot be reached.
 
 On MySQL and MariaDB it looks at: the connection, the version, the database, autocommit, whether the server takes writes and is a replica, Galera
@@ -80,7 +80,7 @@ func examine(ctx context.Context, s *storeurl.Store, local bool) ([]dibsdriver.F
 			return nil, err
 		}
 		// What does not let the store be opened is what one wants to hear from a doctor.
-		text := strings.ReplaceAll(strings.ReplaceAll(err.Error(), "dibs: ", ""), s.Name+": ", "")
+		text := s.WithoutName(strings.ReplaceAll(err.Error(), "dibs: ", ""))
 		found, advice, _ := strings.Cut(text, "; ")
 		return append(findings, dibsdriver.Finding{Check: "open", Level: dibsdriver.LevelFault, Found: s.Words(found), Advice: s.Words(advice)}), nil
 	}

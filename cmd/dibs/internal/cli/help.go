@@ -60,7 +60,8 @@ Exit status:
    64   wrong usage or configuration: nothing was run
    69   the store cannot be reached: nothing was run
    75   KEY is busy and the wait is over (--busy-status sets another): nothing was run
-   80   the lease (or its guard) was lost: COMMAND was stopped
+   80   the lease (or its guard) was lost: COMMAND was stopped, or had ended by itself before that was noticed (after dibs break --now,
+        say), whatever its own status was; the line says which
    81   COMMAND ran longer than --max-hold and was stopped
   126   COMMAND was found and cannot be run
   127   COMMAND was not found

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,7 +33,8 @@ that finds the tables, need no more than
   GRANT SELECT, INSERT, UPDATE, DELETE ON app.dibs_leases TO 'app'@'%';
   GRANT SELECT, INSERT, UPDATE, DELETE ON app.dibs_meta TO 'app'@'%';
 
-The third table, dibs_rows, is for programs that use row locks (dibsmysql.Rows); they need SELECT, INSERT and UPDATE on it.`,
+The third table, dibs_rows, is for programs that use row locks (dibsmysql.Rows); they need SELECT, INSERT and UPDATE on it. Where it is missing, it
+is made, or the line that says the store is ready says also that it could not be.`,
 		Example: `  dibs init --store-file /etc/dibs/admin-store
   dibs init --print --store mysql://app@db.example.com/app | mysql app`,
 		Args: exactly(0, "no arguments"),
@@ -54,7 +54,13 @@ The third table, dibs_rows, is for programs that use row locks (dibsmysql.Rows);
 			if err := ready(cmd.Context(), o); err != nil {
 				return o.fail(err)
 			}
-			return out(cmd.OutOrStdout(), exit.Printable(fmt.Sprintf("%s is ready", o.Name))+"\n")
+			word := o.Name + " is ready"
+			if maker, can := o.driver.(storeurl.Maker); can {
+				if lacks := complete(cmd.Context(), maker); lacks != "" {
+					word += "; " + o.Words(lacks)
+				}
+			}
+			return out(cmd.OutOrStdout(), exit.Printable(word)+"\n")
 		},
 	}
 	store.add(cmd.Flags())
@@ -72,4 +78,10 @@ func ready(ctx context.Context, o *opened) error {
 	ctx, cancel := context.WithTimeout(ctx, createLimit)
 	defer cancel()
 	return maker.Make(ctx, err)
+}
+
+func complete(ctx context.Context, maker storeurl.Maker) string {
+	ctx, cancel := context.WithTimeout(ctx, createLimit)
+	defer cancel()
+	return maker.Complete(ctx)
 }

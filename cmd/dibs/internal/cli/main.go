@@ -54,6 +54,7 @@ func addCommands(root *cobra.Command, status *int, args []string) {
 }
 
 func newRoot(status *int, args []string) *cobra.Command {
+	var asked bool
 	root := &cobra.Command{
 		Use:           "dibs",
 		Short:         "Let one process at a time work under a key, across machines",
@@ -66,9 +67,13 @@ func newRoot(status *int, args []string) *cobra.Command {
 			if len(args) > 0 {
 				return exit.Errorf(exit.Usage, "there is no command %q: see dibs --help (to run a command: dibs run KEY -- COMMAND)", args[0])
 			}
+			if asked {
+				return showVersion(cmd)
+			}
 			return cmd.Help()
 		},
 	}
+	root.Flags().BoolVar(&asked, "version", false, "show the version, as dibs version does")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return exit.Errorf(exit.Usage, "%w: see %s --help", err, cmd.CommandPath())
 	})

@@ -45,10 +45,21 @@ func report(f *runFlags, o *opened, token int64, outcome runner.Outcome, release
 			where, why(o, outcome.Cause), stopped, left)
 	}
 	if released != nil {
-		exit.Say(os.Stderr, fmt.Sprintf("%s: COMMAND has ended, but the lock could not be released: %s; the key is free in %s at the latest",
-			where, o.Words(released.Error()), f.ttl.D))
+		exit.Say(os.Stderr, fmt.Sprintf("%s: COMMAND has ended, but the lock could not be released: %s", where, unreleased(f, o, released)))
 	}
 	return commandStatus(outcome.Status), nil
+}
+
+// unreleased is what there is to say of a lock that was not released. The library tells that of a program that lives on, which goes on trying.
+func unreleased(f *runFlags, o *opened, err error) string {
+	if !errors.Is(err, dibs.ErrUnavailable) {
+		return o.Words(err.Error())
+	}
+	for cause := errors.Unwrap(err); cause != nil && strings.HasPrefix(err.Error(), "releasing "); cause = errors.Unwrap(err) {
+		err = cause
+	}
+	text := o.WithoutName(strings.TrimPrefix(o.Words(err.Error()), "dibs: "))
+	return fmt.Sprintf("%s; the key is free in %s at the latest", text, max(f.ttl.D, f.minHold.D)+requestLimit)
 }
 
 // why is what a cause says besides that the lock was lost, which stands before it.

@@ -26,6 +26,9 @@ import (
 // interruptLimit is how long the end may take for one whom a signal has told to end, who is to be gone within a second.
 const interruptLimit = 800 * time.Millisecond
 
+// requestLimit is how long the store has for each answer: the library's default, made known here.
+const requestLimit = 5 * time.Second
+
 // run is dibs run. Its status is COMMAND's, unless there is an error.
 func run(cmd *cobra.Command, f *runFlags, args []string) (int, error) {
 	// First of all, so that no signal from now on ends this process without a word, or leaves something behind.
@@ -52,6 +55,8 @@ func underLock(f *runFlags, r *runner.Runner, caught chan os.Signal) (int, error
 		TTL:       f.ttl.D,
 		MaxHold:   max(f.maxHold.D, 0),
 		HoldAlarm: -1,
+
+		RequestTimeout: requestLimit,
 		Events: dibs.Events{Renewed: func(dibs.Event) {
 			select {
 			case renewed <- struct{}{}:
@@ -121,7 +126,7 @@ func acquire(ctx context.Context, o *opened, f *runFlags) (*dibs.Lock, context.C
 	}
 	lock, held, err := o.Acquire(ctx, f.key, opts...)
 	if busy, ok := errors.AsType[*dibs.BusyError](err); ok {
-		return nil, nil, &exit.Error{Status: f.busyStatus, Err: busyLine(busy, o, f),
+		return nil, nil, &exit.Error{Status: int(f.busyStatus), Err: busyLine(busy, o, f),
 			// Who asks for a status of his own and for silence expects a busy key now and then, and no mail by cron about it.
 			Silent: f.quiet && f.busyStatus != exit.Busy}
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -25,7 +26,7 @@ type runFlags struct {
 	wait, ttl, maxHold, minHold, killAfter durations.Value
 
 	once       bool
-	busyStatus int
+	busyStatus statusFlag
 	note       string
 
 	key     string
@@ -34,7 +35,10 @@ type runFlags struct {
 
 func (f *runFlags) add(cmd *cobra.Command) {
 	f.wait = durations.Value{D: durations.Never, Word: "forever"}
-	f.ttl = durations.Value{D: 30 * time.Second, NotZero: "there is no lock without an end"}
+	f.ttl = durations.Value{D: 30 * time.Second, NotZero: "there is no lock without an end", Max: maxTTL}
+	f.minHold = durations.Value{Max: maxTTL}
+	f.killAfter = durations.Value{Max: killRoom(maxTTL)}
+	f.busyStatus = exit.Busy
 	f.maxHold = durations.Value{D: durations.Never, Word: "none", NotZero: `0 would stop COMMAND at once: write "none" for no limit`}
 
 	fs := cmd.Flags()
@@ -45,7 +49,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	fs.Var(&f.maxHold, "max-hold", "stop COMMAND when it takes longer than this, with status 81; \"none\" for no limit")
 	fs.Var(&f.minHold, "min-hold", "keep KEY taken for at least this long, so that a quick job does not run again on a machine whose clock is behind")
 	fs.Var(&f.killAfter, "kill-after", "the time between TERM and KILL when COMMAND has to be stopped (default: the smaller of 5s and a third of the TTL less its margin)")
-	fs.IntVar(&f.busyStatus, "busy-status", exit.Busy, "the `STATUS` to end with when KEY is busy; with --quiet the line about it is left out then, too")
+	fs.Var(&f.busyStatus, "busy-status", "the `STATUS` to end with when KEY is busy; with --quiet the line about it is left out then, too")
 	fs.StringVar(&f.note, "note", "", "a `TEXT` that shows others what KEY is held for")
 	f.storeFlags.add(fs)
 	fs.SortFlags = false
@@ -82,8 +86,6 @@ func (f *runFlags) settle(cmd *cobra.Command, args []string) error {
 		return wrong("%s comes after KEY, where COMMAND begins: put flags before KEY (or -- before a command of that name)", f.command[0])
 	case f.command[0] == "":
 		return wrong("COMMAND is an empty word")
-	case f.busyStatus < 0 || f.busyStatus > 255:
-		return wrong("--busy-status %d: an exit status is 0 to 255", f.busyStatus)
 	case len(f.note) > maxNote || !utf8.ValidString(f.note):
 		return wrong("--note must be valid UTF-8 of at most %d bytes", maxNote)
 	}
@@ -130,4 +132,22 @@ func ttlFor(killAfter time.Duration) fmt.Stringer {
 		ttl += time.Second
 	}
 	return ttl
+}
+
+// statusFlag is an exit status (a pflag.Value).
+type statusFlag int
+
+// Type is what the help calls the value.
+func (s *statusFlag) Type() string { return "STATUS" }
+
+func (s *statusFlag) String() string { return strconv.Itoa(int(*s)) }
+
+// Set reads a status.
+func (s *statusFlag) Set(text string) error {
+	n, err := strconv.ParseUint(text, 10, 8)
+	if err != nil {
+		return fmt.Errorf("%q is no exit status: write a number from 0 to 255", text)
+	}
+	*s = statusFlag(n)
+	return nil
 }

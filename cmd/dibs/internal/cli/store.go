@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -116,7 +115,7 @@ func (o *opened) fail(err error) error {
 // text is what to read where the library says err. It names the store, which is not known to a driver that could not reach it.
 func (o *opened) text(err error) string {
 	text := o.Words(err.Error())
-	if !strings.Contains(text, o.Name) {
+	if !o.NamedIn(text) {
 		text += " (the store is " + o.Name + ")"
 	}
 	return text

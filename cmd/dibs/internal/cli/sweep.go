@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"os/signal"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/dibs-go/dibs"
 	"github.com/dibs-go/dibs/cmd/dibs/internal/durations"
 	"github.com/dibs-go/dibs/cmd/dibs/internal/exit"
+	"github.com/dibs-go/dibs/cmd/dibs/internal/signals"
 	"github.com/dibs-go/dibs/cmd/dibs/internal/storeurl"
 )
 
@@ -48,7 +48,7 @@ slow, and a million rows take some minutes. SQLite removes its old rows by itsel
 Make --retention longer than the longest TTL that is used with this store.
 
 Exit status: 0 when the pass is done, 64 for wrong usage, 69 when the store cannot be used, 75 when another process is sweeping at the moment,
-128+n when signal n ended it.`,
+128+n when signal n (HUP, INT, TERM) ended it. What was ignored from the start (nohup) stays ignored.`,
 		Example: `  dibs sweep --store-file /etc/dibs/store
   dibs sweep --retention 1h --json`,
 		Args: exactly(0, "no arguments"),
@@ -113,14 +113,14 @@ func sweepStore(ctx context.Context, o *opened, retention time.Duration) (sweepJ
 }
 
 // untilSignalled returns a context that ends with a signal by which somebody ends a command, and what tells which that was, 0 for none: a pass that is cut
-// off would keep its turn.
+// off would keep its turn. What was ignored from the start (nohup) stays so.
 func untilSignalled(ctx context.Context) (context.Context, func() syscall.Signal) {
 	ctx, cancel := context.WithCancel(ctx)
-	signals := make(chan os.Signal, 1)
+	caught := make(chan os.Signal, 1)
 	var came atomic.Int64
-	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
+	signals.Catch(caught, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
 	go func() {
-		if sig, ok := (<-signals).(syscall.Signal); ok {
+		if sig, ok := (<-caught).(syscall.Signal); ok {
 			came.Store(int64(sig))
 		}
 		cancel()

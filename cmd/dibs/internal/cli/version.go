@@ -26,19 +26,23 @@ func newVersion() *cobra.Command {
 		Short: "Show the version",
 		Args:  exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v := thisVersion()
 			if asJSON {
-				return outJSON(cmd, v)
+				return outJSON(cmd, thisVersion())
 			}
-			s := "dibs " + v.Version
-			if v.Revision != "" {
-				s += fmt.Sprintf(" (%.12s)", v.Revision)
-			}
-			return out(cmd.OutOrStdout(), fmt.Sprintf("%s %s %s\n", s, v.Go, v.Platform))
+			return showVersion(cmd)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+func showVersion(cmd *cobra.Command) error {
+	v := thisVersion()
+	s := "dibs " + v.Version
+	if v.Revision != "" {
+		s += fmt.Sprintf(" (%.12s)", v.Revision)
+	}
+	return out(cmd.OutOrStdout(), fmt.Sprintf("%s %s %s\n", s, v.Go, v.Platform))
 }
 
 func thisVersion() versionJSON {

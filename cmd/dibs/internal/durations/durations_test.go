@@ -1,6 +1,7 @@
 package durations
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -18,6 +19,31 @@ func TestParse(t *testing.T) {
 		if got, err := Parse(s); err == nil {
 			t.Errorf("%q is taken for %v", s, got)
 		}
+	}
+}
+
+func TestWhatIsWrong(t *testing.T) {
+	for s, part := range map[string]string{
+		"9999999h":                  `"9999999h" is too long a time: it can be 2562047h0m0s at most, or "none"`,
+		"99999999999":               "is too long a time",
+		"99999999999999999999":      "is too long a time",
+		"1h99999999999999999999m1s": "is too long a time",
+		"-9999999h":                 "is negative: write 30s",
+		"-99999999999999":           "is negative: write 30s",
+		"-5s":                       `"-5s" is negative: write 30s, 5m, 2h, a number of seconds, or "none"`,
+		"9999999x":                  "is not a time",
+		"1h99999999999999999999":    "is not a time",
+	} {
+		v := Value{Word: "none", NotZero: "because"}
+		if err := v.Set(s); err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%s: %v, want %q", s, err, part)
+		}
+	}
+	if err := (&Value{Max: 24 * time.Hour}).Set("9999999h"); err == nil || !strings.Contains(err.Error(), "24h0m0s at most") {
+		t.Error(err)
+	}
+	if err := (&Value{}).Set("-5"); err == nil || !strings.Contains(err.Error(), "write 0, 30s") {
+		t.Error(err)
 	}
 }
 

@@ -20,6 +20,8 @@ type kind struct {
 // target is what an address leads to.
 type target struct {
 	open func() (dibsdriver.Driver, error)
+	// called is what the driver's errors call it before the first contact.
+	called string
 	// schema is the DDL of its tables; empty if it has none.
 	schema string
 	// words makes of a text of the driver, which speaks to programmers, one for users of the command. May be nil.
@@ -30,6 +32,8 @@ type target struct {
 type Maker interface {
 	// Make makes the tables and checks that they can be used. Its parameter is why they could not, before.
 	Make(ctx context.Context, unusable error) error
+	// Complete makes what is missing of tables that locks can do without, and returns a word about what still is then; empty if nothing.
+	Complete(ctx context.Context) string
 }
 
 // Sweeper is a driver whose store keeps the rows of keys that nobody uses until they are removed.

@@ -1,6 +1,7 @@
 package storeurl
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -69,12 +70,13 @@ func readMySQL(s *Store) (target, error) {
 	if err != nil {
 		return target{}, exit.Errorf(exit.Usage, "the address of the MySQL or MariaDB server (from %s) does not fit together: %w", s.From, err)
 	}
-	tables := &dibsmysql.Config{TablePrefix: p.prefix}
+	tables := &dibsmysql.Config{TablePrefix: p.prefix, Server: serverName(cfg)}
+	called := "mysql:" + tables.Server
 	open := func() (dibsdriver.Driver, error) {
 		db := sql.OpenDB(connector)
 		db.SetMaxOpenConns(pool)
 		db.SetMaxIdleConns(pool)
-		return &withPool{dibsmysql.New(db, tables), db}, nil
+		return &withPool{dibsmysql.New(db, tables), db, cmp.Or(p.prefix, "dibs_") + "rows", called}, nil
 	}
 	if p.prefix != "" { // nothing but this can be wrong with the driver's own configuration
 		d, _ := open()
@@ -83,13 +85,23 @@ func readMySQL(s *Store) (target, error) {
 			return target{}, exit.Errorf(exit.Usage, "the address of the MySQL or MariaDB server (from %s) has a table-prefix that cannot be used: %w", s.From, err)
 		}
 	}
-	return target{open: open, schema: dibsmysql.Schema(tables), words: mysqlWords(s.scheme)}, nil
+	return target{open: open, called: called, schema: dibsmysql.Schema(tables), words: mysqlWords(s.scheme)}, nil
+}
+
+// serverName is what errors call the server that cfg leads to; nothing in it is secret.
+func serverName(cfg *mysql.Config) string {
+	if cfg.Net != "tcp" {
+		return cfg.Net + "(" + cfg.Addr + ")/" + cfg.DBName
+	}
+	return cmp.Or(cfg.Addr, "127.0.0.1:3306") + "/" + cfg.DBName // as the client library has it
 }
 
 // withPool is a driver that owns its pool.
 type withPool struct {
 	*dibsmysql.Driver
-	db *sql.DB
+	db     *sql.DB
+	rows   string // the table of row locks
+	called string // what errors call the store before the first contact
 }
 
 // Close closes the driver, and then what it works with.
@@ -105,9 +117,27 @@ func (d *withPool) Make(ctx context.Context, unusable error) error {
 	case err == nil:
 		return d.Ping(ctx)
 	case e != nil && e.Number == denied: // the tables may well be there, and another right be what is missing
-		return fmt.Errorf("%w; and they cannot be used as they are: %w", err, unusable)
+		why := strings.TrimPrefix(strings.TrimPrefix(unusable.Error(), "dibs: "), d.called+": ") // err has named the store
+		return dibsdriver.Named(fmt.Errorf("%w; and they cannot be used as they are: %s", err, why), unusable)
 	}
 	return err
+}
+
+// Complete makes the table of row locks, which no command needs. Who has no right to it does not see it either.
+func (d *withPool) Complete(ctx context.Context) string {
+	var n int
+	err := d.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = '"+d.rows+"'").Scan(&n)
+	if err == nil && n == 0 {
+		err = d.CreateTables(ctx)
+	}
+	if err == nil {
+		return ""
+	}
+	reason := err.Error()
+	if e, _ := errors.AsType[*mysql.MySQLError](err); e != nil && e.Number == denied {
+		reason = "this user may not create it"
+	}
+	return "the table " + d.rows + ", which only programs with row locks need (dibsmysql.Rows), is not there or not this user's to see, and was not made: " + reason
 }
 
 // Clean removes old rows.
@@ -128,6 +158,9 @@ func urlAddress(address string) (a mysqlAddress, wrong string) {
 		return dsnAddress(rest)
 	}
 	u, err := url.Parse("mysql:" + address)
+	if err != nil && strings.Contains(err.Error(), "invalid port") {
+		return a, wrongPort(rest)
+	}
 	if err != nil || u.Fragment != "" || strings.Contains(u.EscapedPath()+u.RawQuery, "@") {
 		return a, "cannot be read: " + escapes
 	}
@@ -137,7 +170,7 @@ func urlAddress(address string) (a mysqlAddress, wrong string) {
 	}
 	switch n, err := strconv.Atoi(port); {
 	case err != nil || n < 1 || n > 65535:
-		return a, "has a port that is none: ports are 1 to 65535; " + escapes
+		return a, wrongPort(rest)
 	case strings.Contains(u.Host, ","):
 		return a, "names several hosts: name one, which leads to the server that takes writes"
 	}
@@ -155,6 +188,19 @@ func urlAddress(address string) (a mysqlAddress, wrong string) {
 		a.network, a.addr = "tcp", net.JoinHostPort(host, port)
 	}
 	return a, ""
+}
+
+// wrongPort says so of what comes after "mysql://". A password can be the cause only where the user's part did not end at the @ before the host.
+func wrongPort(rest string) (wrong string) {
+	const none = "has a port that is none: ports are numbers from 1 to 65535"
+	host := strings.IndexAny(rest, "/?#")
+	if host < 0 {
+		host = len(rest)
+	}
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 && at < host {
+		return none
+	}
+	return none + "; " + escapes
 }
 
 // socket puts a socket's file in the place of a host.

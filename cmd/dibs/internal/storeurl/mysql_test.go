@@ -81,7 +81,10 @@ func TestMySQLAddressesThatAreWrong(t *testing.T) {
 		"mysql://u:hunter2@h1,h2/db":                                   "several hosts",
 		"mysql://u:hunter2@h:0/db":                                     "port",
 		"mysql://u:hunter2@h:65536/db":                                 "port",
-		"mysql://u:hunter2@h:x/db":                                     "%40",
+		"mysql://u:hunter2@h:x/db":                                     "a port that is none: ports are numbers from 1 to 65535",
+		"mysql://u:12/hunter2:x@h:1/db":                                "%2F",
+		"mysql://h:hunter2/db":                                         "%40",
+		"mysql://u:a@b:x/hunter2@h/db":                                 "%40",
 		"mysql://u:hunter2#x@h/db":                                     "%23",
 		"mysql://u:12#hunter2@h/db":                                    "%23",
 		"mysql://u:12/hunter2@h/db":                                    "%2F",
@@ -111,6 +114,15 @@ func TestMySQLAddressesThatAreWrong(t *testing.T) {
 		_, err := Parse(in, "a-file", false)
 		if exit.Status(err) != exit.Usage || !strings.Contains(err.Error(), part) || !strings.Contains(err.Error(), "a-file") || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: %v, which does not say %q", in, err, part)
+		}
+	}
+}
+
+// Who mistyped a port is not sent to look at the password.
+func TestAWrongPortIsNotThePasswords(t *testing.T) {
+	for _, in := range []string{"mysql://u:hunter2@h:x/db", "mysql://u@h:x/db", "mysql://u:hunter2@h:0/db", "mysql://u:hunter2@h:99999/db", "mysql://u:hunter2@[::1]:x/db?a=b", "mysql://u:hunter2@h:3306x"} {
+		if _, err := Parse(in, "a-file", false); err == nil || !strings.Contains(err.Error(), "port") || strings.Contains(err.Error(), "%") || strings.Contains(err.Error(), "password") {
+			t.Errorf("%q: %v", in, err)
 		}
 	}
 }

@@ -22,7 +22,12 @@ func readSQLite(s *Store) (target, error) {
 	case s.inFile && !filepath.IsAbs(path):
 		return target{}, exit.Errorf(exit.Usage, "%s (from %s): in a file the path must begin with /, or each folder would have locks of its own", s.Name, s.From)
 	}
+	called := "sqlite:" + path
+	if abs, err := filepath.Abs(path); err == nil {
+		called = "sqlite:" + abs
+	}
 	return target{
+		called: called,
 		open:   func() (dibsdriver.Driver, error) { return dibssqlite.Open(path, nil) },
 		schema: dibssqlite.Schema(nil),
 	}, nil

@@ -71,11 +71,12 @@ func split(raw string) (scheme, address string) {
 	return "", raw
 }
 
+// known are the schemes that this dibs has drivers for.
 func known() string {
 	var all []string
 	for _, k := range kinds {
 		for _, s := range k.schemes {
-			if s != schemeDSN {
+			if s != schemeDSN && k.read != nil {
 				all = append(all, s+":")
 			}
 		}
@@ -92,9 +93,22 @@ func (s *Store) Open() (dibsdriver.Driver, error) {
 	}
 	d, err := s.target.open()
 	if err != nil {
-		return nil, exit.With(exit.Unavailable, fmt.Errorf("%s: %w", s.Name, err))
+		if !s.NamedIn(err.Error()) {
+			err = fmt.Errorf("%s: %w", s.Name, err)
+		}
+		return nil, exit.With(exit.Unavailable, err)
 	}
 	return d, nil
+}
+
+// NamedIn tells whether text says which store it is about.
+func (s *Store) NamedIn(text string) bool {
+	return strings.Contains(text, s.Name) || strings.Contains(text, s.target.called)
+}
+
+// WithoutName is a text of the driver without the store's name before it.
+func (s *Store) WithoutName(text string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(text, s.Name+": "), s.target.called+": ")
 }
 
 // Schema is the DDL of the store's tables; empty if it has none.

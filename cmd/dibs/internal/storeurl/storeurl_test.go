@@ -46,6 +46,18 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// Only what this dibs has a driver for is offered.
+func TestKnownStores(t *testing.T) {
+	_, err := Parse("nonsense://", "--store", false)
+	for _, k := range kinds {
+		for _, s := range k.schemes {
+			if offered := strings.Contains(err.Error(), " "+s+":"); offered != (k.read != nil && s != schemeDSN) {
+				t.Errorf("%s is offered: %v; %v", s, offered, err)
+			}
+		}
+	}
+}
+
 // Whatever stands between the user and the last @ is never shown, whether or not the URL can be parsed.
 func FuzzNoPasswordIsShown(f *testing.F) {
 	f.Add("mysql", "u", "p", "h/db")

@@ -1,0 +1,10 @@
+// Package signals knows which signals dibs passes on, and leaves alone those that were ignored when it started.
+package signals
+
+import (
+	"os"
+	"os/signal"
+)
+
+// Catch delivers the signals to ch. None can have been ignored from the start there.
+func Catch(ch chan<- os.Signal, sigs ...os.Signal) { signal.Notify(ch, sigs...) }
