@@ -14,7 +14,7 @@ var batchCases = []testcase{
 
 // thousand leases cost a handful of requests for each third of a TTL, and no goroutine each.
 func thousand(e *env) {
-	ttl := 3 * time.Second
+	ttl := 3*time.Second + e.f.trips(30)
 	if e.f.session(e) {
 		ttl = e.ttl
 	}

@@ -108,7 +108,7 @@ func configWith(e *env) {
 func configPing(e *env) {
 	timeout := 300 * time.Millisecond
 	if !e.exact {
-		timeout = time.Second // a real store needs some of it, on a loaded machine
+		timeout = time.Second + e.f.trips(10) // a real store needs some of it, on a loaded machine
 	}
 	a, faults := e.faultyLocker(dibs.Config{RequestTimeout: timeout})
 	e.ok(a.Ping(e.Context()), "ping")

@@ -24,5 +24,6 @@
 // [History] is the random test: several processes under kill, freeze and slow stores, and a checker that knows what a
 // leased lock may do; a store that is a [Crasher] is killed in it as well, and [Crash] looks whether anything is lost by that. [Faulty] and [Proxy] make a
 // store, or the wire to it, go wrong on purpose: a store that is [Networked] has the cases of loss, retry, lost answers and outages on a real wire, too,
-// and [Through] gives it all cases on one.
+// and [Through] gives it all cases on one. A store that is a [Fencer] has those of fenced transactions (S7), with 1,000 transfers between accounts by processes
+// that are frozen and killed.
 package dibsdrivertest

@@ -149,7 +149,7 @@ func renewLarge(e *env) {
 	leases := make([]dibsdriver.Renewal, n)
 	for i := range leases {
 		p := e.params(fmt.Sprint("key number ", i))
-		p.TTL = max(p.TTL, 30*time.Second)
+		p.TTL = max(p.TTL, 30*time.Second+e.f.trips(2*n))
 		e.take(d, p)
 		leases[i] = dibsdriver.Renewal{Key: p.Key, Owner: p.Owner, TTL: p.TTL}
 	}

@@ -16,6 +16,9 @@ type Factory struct {
 	// Bubble tells that the store lives in this process's memory and waits for nothing but channels and timers, so that its tests
 	// can run in a testing/synctest bubble, where time is exact.
 	Bubble bool
+	// RoundTrip is how long a message to the store and its answer are on their way, 0 for next to nothing. What takes several of them may take that
+	// much longer; it is no reason for anything else to fail.
+	RoundTrip time.Duration
 	// Cases selects by name those that are run, nil all of them.
 	Cases func(name string) bool
 }

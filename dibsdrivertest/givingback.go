@@ -200,7 +200,7 @@ func releaseInRenewal(fault Fault) func(e *env) {
 }
 
 func releaseStopsRenewal(e *env) {
-	a, faults := e.faultyLocker(dibs.Config{RequestTimeout: 500 * time.Millisecond})
+	a, faults := e.faultyLocker(dibs.Config{RequestTimeout: 500*time.Millisecond + e.f.trips(10)})
 	b := e.locker()
 	lock, _ := e.hold(a, "k")
 	faults.On(OpRelease, Always, FailBefore(errAway)) // and renewals would work

@@ -41,7 +41,7 @@ func openMySQL(text string) (dibsdriver.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return dibsmysql.New(db, nil), nil
+	return &poolDriver{dibsmysql.New(db, nil), db}, nil
 }
 
 var mysqlDatabases atomic.Int64

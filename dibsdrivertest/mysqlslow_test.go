@@ -16,6 +16,7 @@ import (
 func TestSlowWire(t *testing.T) {
 	slow := func(f dibsdrivertest.Factory, there, back time.Duration) {
 		f = dibsdrivertest.Through(f, func(p *dibsdrivertest.Proxy) { p.Delay(there, back) })
+		f.RoundTrip = there + back
 		t.Run(fmt.Sprint(f.Name, " ", there+back), func(t *testing.T) { dibsdrivertest.Run(t, f) })
 	}
 	if !dibsdrivertest.Long() {

@@ -208,7 +208,7 @@ func refusalEnds(e *env) {
 	b := e.locker()
 	held, _ := e.hold(b, "k")
 	next := e.waits(a, "k")
-	time.Sleep(200 * time.Millisecond)
+	time.Sleep(200*time.Millisecond + e.f.trips(10))
 	faults.OnAll(FailBefore(errRefused))
 	select {
 	case n := <-next:

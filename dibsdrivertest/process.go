@@ -27,6 +27,9 @@ var processCases = []testcase{
 
 func (e *env) taker(env ...string) *Taker {
 	e.Helper()
+	if e.f.RoundTrip > 0 {
+		env = append(env, takerFar+"="+e.f.trips(20).String())
+	}
 	return StartTaker(e, e.store.URL(), env...)
 }
 

@@ -90,7 +90,8 @@ func hammer(e *env) {
 	lockers := []*dibs.Locker{e.locker(), e.locker(), e.locker()}
 	inside := make([]atomic.Int32, 4)
 	last := make([]atomic.Int64, 4)
-	ctx, cancel := context.WithTimeout(e.Context(), 2*time.Second)
+	long := 2*time.Second + e.f.trips(20)
+	ctx, cancel := context.WithTimeout(e.Context(), long)
 	defer cancel()
 	var wg sync.WaitGroup
 	var rounds atomic.Int64
@@ -100,7 +101,7 @@ func hammer(e *env) {
 			for ctx.Err() == nil {
 				n := rand.IntN(len(inside))
 				try := rand.IntN(3) == 0
-				opts := []dibs.Option{dibs.MaxWait(rand.N(200 * time.Millisecond))}
+				opts := []dibs.Option{dibs.MaxWait(rand.N(200*time.Millisecond + e.f.trips(10)))}
 				if try {
 					opts = []dibs.Option{dibs.MaxWait(0)}
 				}
@@ -126,7 +127,7 @@ func hammer(e *env) {
 	}
 	wg.Wait()
 	if rounds.Load() == 0 {
-		e.Error("no rounds in 2 s")
+		e.Errorf("no rounds in %s", long)
 	}
 }
 

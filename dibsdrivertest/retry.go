@@ -78,7 +78,7 @@ func retryResets(e *env) {
 	a, faults := e.linked(dibs.Config{}, onWire((*Proxy).Reset))
 	lock, work := e.hold(a, "k")
 	for range 30 {
-		time.Sleep(e.ttl / 10)
+		time.Sleep(e.ttl/10 + e.f.trips(10))
 		faults.begin()
 	}
 	e.ok(lock.Verify(e.Context()), "verify")

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/dibs-go/dibs/dibsdriver"
 )
@@ -32,6 +33,9 @@ const (
 	networked                   // Networked
 	sessions                    // SessionCounter
 	heavy                       // keeps the machine busy
+	fences                      // Fencer
+	writers                     // a Fencer with more than one writer at a time
+	quick                       // a thousand transactions are over in seconds
 )
 
 // topics are all cases, a file for each topic.
@@ -41,6 +45,7 @@ func topics() [][]testcase {
 		lossCases, retryCases, ambiguousCases, givingBackCases, shutdownCases, workCases, reentryCases,
 		holdCases, minHoldCases, tokenCases, ttlCases, waitCases, lineCases, fairCases, outageCases, batchCases,
 		operatorCases, configCases, eventCases, leakCases, raceCases, loadCases, processCases,
+		fenceCases, inTxCases, transferCases,
 	}
 }
 
@@ -99,6 +104,7 @@ func (f *Factory) can(t *testing.T) need {
 		t.Fatal(err)
 	}
 	can := realTime | alone | heavy
+	fencer, canFence := s.(Fencer)
 	for bit, ok := range map[need]bool{
 		processes:  s.URL() != "",
 		stepsClock: is[ClockStepper](s),
@@ -110,6 +116,9 @@ func (f *Factory) can(t *testing.T) need {
 		freeTTL:    limits.SessionTTL == 0,
 		networked:  is[Networked](s),
 		sessions:   is[SessionCounter](s),
+		quick:      f.RoundTrip < 10*time.Millisecond,
+		fences:     canFence,
+		writers:    canFence && !fencer.Fences(t).OneWriter,
 	} {
 		if ok {
 			can |= bit

@@ -20,7 +20,11 @@ import (
 
 var sqliteStore = dibsdrivertest.Factory{Name: "sqlite", New: newSQLite}
 
-func TestSQLite(t *testing.T) { dibsdrivertest.Run(t, sqliteStore) }
+func TestSQLite(t *testing.T) {
+	own := sqliteStore
+	own.Cases = func(name string) bool { return !transfers(name) } // see TestSQLiteOfTheUsers
+	dibsdrivertest.Run(t, own)
+}
 
 func TestMain(m *testing.M) { dibsdrivertest.Main(m, open) }
 
@@ -29,15 +33,28 @@ var openOther = map[string]dibsdrivertest.Open{}
 
 // open opens a store in a helper process.
 func open(url string) (dibsdriver.Driver, error) {
-	scheme, _, _ := strings.Cut(url, ":")
+	scheme, path, _ := strings.Cut(url, ":")
 	if other, ok := openOther[scheme]; ok {
 		return other(url)
 	}
-	return dibssqlite.Open(strings.TrimPrefix(url, "sqlite:"), nil)
+	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(10000)&_pragma=synchronous(1)")
+	if err != nil {
+		return nil, err
+	}
+	if scheme == usersSQLite {
+		return &sqliteDriver{dibssqlite.New(db, nil), db}, nil
+	}
+	d, err := dibssqlite.Open(path, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &sqliteDriver{d, db}, nil
 }
 
-func newSQLite(t testing.TB) dibsdrivertest.Store {
-	s := &sqlite{path: filepath.Join(tempDir(t), "dibs.db")}
+func newSQLite(t testing.TB) dibsdrivertest.Store { return newSQLiteFile(t) }
+
+func newSQLiteFile(t testing.TB) *sqlite {
+	s := &sqlite{scheme: ownSQLite, path: filepath.Join(tempDir(t), "dibs.db")}
 	s.db = sync.OnceValue(func() *sql.DB {
 		db, err := sql.Open("sqlite", "file:"+s.path+"?_pragma=busy_timeout(10000)&_txlock=immediate")
 		if err != nil {
@@ -67,11 +84,12 @@ func tempDir(t testing.TB) string {
 
 // sqlite looks into the file with SQL of its own.
 type sqlite struct {
-	path string
-	db   func() *sql.DB
+	scheme string
+	path   string
+	db     func() *sql.DB
 }
 
-func (s *sqlite) URL() string { return "sqlite:" + s.path }
+func (s *sqlite) URL() string { return s.scheme + ":" + s.path }
 
 func (s *sqlite) Driver(t testing.TB) dibsdriver.Driver {
 	t.Helper()

@@ -25,7 +25,10 @@ type Taker struct {
 	listen  func(report)           // is given everything
 }
 
-const takerName = "DIBS_TEST_TAKER_NAME"
+const (
+	takerName = "DIBS_TEST_TAKER_NAME"
+	takerFar  = "DIBS_TEST_TAKER_FAR" // how much longer everything takes, as the store is far away
+)
 
 // StartTaker starts one on a store; env is added to its environment. It ends with the test.
 func StartTaker(t testing.TB, url string, env ...string) *Taker {

@@ -12,15 +12,18 @@ import (
 	_ "time/tzdata" // so that TZ means something on every machine
 
 	"github.com/dibs-go/dibs"
+	"github.com/dibs-go/dibs/dibsdriver"
 )
 
 // taker is a helper process from the inside: it takes locks as it is told to, on a Locker of its own.
 type taker struct {
+	driver dibsdriver.Driver
 	locker *dibs.Locker
 
 	mu    sync.Mutex
 	out   *json.Encoder
 	locks map[string]*dibs.Lock
+	slow  map[string]slowTx
 }
 
 // serveTaker runs until its input ends.
@@ -30,13 +33,21 @@ func serveTaker(url string, open Open) int {
 		fmt.Fprintln(os.Stderr, "taker:", err)
 		return 1
 	}
-	cfg := &dibs.Config{TTL: time.Second, Logger: slog.New(slog.DiscardHandler), Name: os.Getenv(takerName)}
-	locker, err := dibs.New(d, cfg)
+	far, _ := time.ParseDuration(os.Getenv(takerFar))
+	cfg := &dibs.Config{TTL: time.Second + far, Logger: slog.New(slog.DiscardHandler), Name: os.Getenv(takerName)}
+	under := d
+	if f, ok := d.(FencingDriver); ok {
+		under = f.Fencing().Driver
+	}
+	locker, err := dibs.New(under, cfg)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "taker:", err)
 		return 1
 	}
-	t := &taker{locker: locker, out: json.NewEncoder(os.Stdout), locks: make(map[string]*dibs.Lock)}
+	t := &taker{driver: d, locker: locker, out: json.NewEncoder(os.Stdout), locks: make(map[string]*dibs.Lock), slow: make(map[string]slowTx)}
+	if far > 0 {
+		_ = locker.Ping(background()) // its connection is not what is measured
+	}
 	t.say(report{What: "ready"})
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 1<<20)
@@ -77,6 +88,12 @@ func (t *taker) do(o order) {
 		r.Text = time.Now().Location().String() + " " + time.Now().Format("-0700")
 	case "work":
 		t.work(o.Work)
+	case "begin":
+		r.Error = remote(t.begin(o))
+	case "commit":
+		r.Error = remote(t.commit(o.Key))
+	case "transfer":
+		r.Error = remote(t.transfer(o.Fence))
 	default:
 		r.Error = &remoteError{Text: "unknown order " + o.Do}
 	}

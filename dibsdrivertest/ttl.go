@@ -41,6 +41,13 @@ func ttlTable(e *env) {
 			}
 			continue
 		}
+		if ttl < e.f.trips(10) { // over before its answer can be here
+			_, _, err := a.TryAcquire(e.Context(), key, dibs.TTL(ttl))
+			if err != nil {
+				e.is(err, dibs.ErrUnavailable, "TTL "+ttl.String())
+			}
+			continue
+		}
 		var lock *dibs.Lock
 		var began time.Time
 		e.until(5*time.Second, "acquired", func() bool {
@@ -88,6 +95,7 @@ func ttlConfig(e *env) {
 
 func ttlTakeover(e *env) {
 	for i, ttl := range []time.Duration{500 * time.Millisecond, 1500 * time.Millisecond} {
+		ttl += e.f.trips(20)
 		a, faults := e.faultyLocker(dibs.Config{TTL: ttl})
 		b := e.locker()
 		key := fmt.Sprint("k", i)

@@ -65,12 +65,12 @@ func waitMax(e *env) {
 	a, b := e.lockerWith(dibs.Config{TTL: longTTL}), e.lockerWith(dibs.Config{TTL: longTTL})
 	lock, _ := e.hold(a, "k")
 	for _, l := range []*dibs.Locker{a, b} {
-		began := time.Now()
-		_, _, err := l.Acquire(e.Context(), "k", dibs.MaxWait(time.Second), dibs.TTL(30*time.Second))
+		began, wait := time.Now(), time.Second+e.f.trips(20)
+		_, _, err := l.Acquire(e.Context(), "k", dibs.MaxWait(wait), dibs.TTL(30*time.Second))
 		e.is(err, dibs.ErrBusy, "the wait")
 		e.isNot(err, context.DeadlineExceeded, "the wait")
-		e.took(began, time.Second, time.Second, "the wait")
-		e.promptly(began.Add(time.Second), "the end of the wait")
+		e.took(began, wait, time.Second, "the wait")
+		e.promptly(began.Add(wait), "the end of the wait")
 	}
 	e.ok(lock.Release(), "release")
 }

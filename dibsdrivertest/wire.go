@@ -13,7 +13,7 @@ import (
 // order is what a taker is told to do.
 type order struct {
 	ID  int
-	Do  string // acquire, try, release, verify, info, work
+	Do  string // acquire, try, release, verify, info, work, begin, commit, transfer
 	Key string `json:",omitempty"`
 	// The terms of an acquisition; 0 for the locker's defaults.
 	TTL, MaxHold, MinHold time.Duration
@@ -21,12 +21,14 @@ type order struct {
 	MaxWait time.Duration
 	// Work is what a worker does until it is killed, or told to stop.
 	Work *workOrder `json:",omitempty"`
+	// Fence is what is to be done in fenced transactions.
+	Fence *fenceOrder `json:",omitempty"`
 }
 
 // report is what a taker says: the answer to an order, or what happened.
 type report struct {
 	ID    int    // of the order, 0 for what happened by itself
-	What  string // ready, done, ended, section
+	What  string // ready, done, ended, section, refused
 	Key   string `json:",omitempty"`
 	Token int64  `json:",omitempty"`
 	At    mono

@@ -147,7 +147,7 @@ func TestFact36_CommitRefused(t *testing.T) {
 	})
 }
 
-// TestS7_ReleaseWaitsForTheCommit: until the commit is over the lease is neither released, nor handed to the next in this process, nor to anybody else.
+// TestS7_ReleaseWaitsForTheCommit: until InTx's commit is over the lease is neither released, nor handed to the next in this process, nor to anybody else.
 func TestS7_ReleaseWaitsForTheCommit(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bed) {
@@ -176,14 +176,6 @@ func TestS7_ReleaseWaitsForTheCommit(t *testing.T) {
 				go func() { done <- InTx(within(t), b.behind(t, w), lock, b.adds(t)) }()
 				<-w.held
 				return func() error { close(w.resume); return <-done }
-			},
-			"Fence": func(lock *dibs.Lock) func() error {
-				tx := begin(t, b.pool(t, ""), sql.LevelDefault)
-				b.must(t, tx, add)
-				if err := Fence(within(t), tx, lock); err != nil {
-					t.Error(err)
-				}
-				return tx.Commit
 			},
 		} {
 			lock, _ := hold(t, l, "k")
@@ -221,36 +213,5 @@ func TestS7_ReleaseWaitsForTheCommit(t *testing.T) {
 				}
 			}
 		}
-	})
-}
-
-// TestS7_SectionOverBeforeTheFence: a section that ends while fn runs ends its transaction.
-func TestS7_SectionOverBeforeTheFence(t *testing.T) {
-	t.Parallel()
-	onBoth(t, func(t *testing.T, b *bed) {
-		b.work(t)
-		db := b.pool(t, "")
-		l := b.locker(t, "", nil)
-		for what, in := range map[string]inTxFunc{"InTx": InTx, "InTxAndRelease": InTxAndRelease} {
-			lock, _ := hold(t, l, "k")
-			var next *dibs.Lock
-			err := in(within(t), db, lock, func(tx *sql.Tx) error {
-				b.must(t, tx, add)
-				if err := lock.Release(); err != nil {
-					t.Error(err)
-				}
-				next, _ = hold(t, l, "k") // the next section
-				return nil
-			})
-			is(t, what, err, dibs.ErrReleased)
-			b.worked(t, 0)
-			if err := next.Release(); err != nil {
-				t.Errorf("%s has touched the next one's lease: %v", what, err)
-			}
-		}
-		lock, _ := hold(t, l, "max", dibs.MaxHold(50*time.Millisecond))
-		eventually(t, "max hold", func() bool { return errors.Is(lock.Err(), dibs.ErrMaxHold) })
-		is(t, "past its max hold", InTx(within(t), db, lock, b.adds(t)), dibs.ErrMaxHold)
-		b.worked(t, 0)
 	})
 }

@@ -47,7 +47,7 @@ func TestReleasedWhileAsked(t *testing.T) {
 		for _, waited := range []bool{true, false} {
 			w := newWire(t, b.Addr)
 			d := b.through(t, w, "")
-			owner := newOwner()
+			var owner string
 			if waited {
 				owner = b.takeAfterWaiting(t, d, "k")
 			} else {

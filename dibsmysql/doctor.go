@@ -4,9 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/dibs-go/dibs/dibsdriver"
@@ -58,7 +55,7 @@ func (d *Driver) examine(ctx context.Context, now func() time.Time) []dibsdriver
 	x := &examination{d: d, now: now}
 	if err := d.enter(ctx); err != nil {
 		x.failed(checkConfig, err)
-		return x.findings
+		return x.Findings
 	}
 	defer d.calls.Done()
 	x.ask(ctx, []look{
@@ -80,7 +77,7 @@ func (d *Driver) examine(ctx context.Context, now func() time.Time) []dibsdriver
 			{checkRows, x.rows},
 		})
 	}
-	return x.findings
+	return x.Findings
 }
 
 // look is one check, or some that need the same question.
@@ -91,10 +88,10 @@ type look struct {
 
 // examination is one call of Examine.
 type examination struct {
-	d        *Driver
-	now      func() time.Time
-	findings []dibsdriver.Finding
-	over     bool // nothing more can be asked
+	dibsdriver.Findings
+	d    *Driver
+	now  func() time.Time
+	over bool // nothing more can be asked
 
 	server  *server
 	mariaDB bool
@@ -103,29 +100,10 @@ type examination struct {
 	bare    bool   // the tables cannot be looked at: no database was named, or the node takes no statements
 }
 
-func (x *examination) add(check string, level dibsdriver.Level, found, advice string) {
-	f := dibsdriver.Finding{Check: check, Level: level, Found: found, Advice: advice}
-	if !slices.Contains(x.findings, f) {
-		x.findings = append(x.findings, f)
-	}
-}
-
-func (x *examination) ok(check, format string, args ...any) {
-	x.add(check, dibsdriver.LevelOK, fmt.Sprintf(format, args...), "")
-}
-
-func (x *examination) warn(check, advice, format string, args ...any) {
-	x.add(check, dibsdriver.LevelWarning, fmt.Sprintf(format, args...), advice)
-}
-
-func (x *examination) fault(check, advice, format string, args ...any) {
-	x.add(check, dibsdriver.LevelFault, fmt.Sprintf(format, args...), advice)
-}
-
 // failed makes a fault of an error for callers.
 func (x *examination) failed(check string, err error) {
 	found, advice := x.told(err)
-	x.fault(check, advice, "%s", found)
+	x.Fault(check, advice, "%s", found)
 }
 
 // ask makes these checks. When the server does not answer one it is the last of all.
@@ -141,9 +119,9 @@ func (x *examination) ask(ctx context.Context, looks []look) {
 func (x *examination) askOne(ctx context.Context, l look) {
 	ctx, cancel := context.WithTimeout(ctx, examineLimit)
 	defer cancel()
-	before := len(x.findings)
+	before := len(x.Findings)
 	err := x.d.send(ctx, request{doing: examining, take: x.d.take, reads: true}, func(conn *sql.Conn) error {
-		x.findings = x.findings[:before] // what was found on a connection that then broke is found again
+		x.Findings = x.Findings[:before] // what was found on a connection that then broke is found again
 		return l.at(ctx, conn)
 	})
 	if err != nil {
@@ -152,25 +130,14 @@ func (x *examination) askOne(ctx context.Context, l look) {
 	}
 }
 
-// told takes an error for callers apart, into what happened and what to do about it. The texts of this package have a semicolon in between.
+// told takes an error for callers apart, into what happened and what to do about it.
 func (x *examination) told(err error) (found, advice string) {
-	text := strings.ReplaceAll(err.Error(), "dibs: ", "")
 	names := []string{x.d.name(), "mysql", examining}
 	if x.server != nil {
 		names = append(names, x.server.name)
 	}
-	for _, name := range names {
-		text = strings.TrimPrefix(text, name+": ")
-	}
-	cause := ""
-	if what, _ := x.d.explain(err); strings.HasPrefix(text, what) {
-		text, cause = what, strings.TrimPrefix(text[len(what):], ": ")
-	}
-	found, advice, ok := strings.Cut(text, "; ")
-	if cause != "" {
-		found += " (" + cause + ")"
-	}
-	if !ok {
+	what, _ := x.d.explain(err)
+	if found, advice = dibsdriver.Split(err, what, names...); advice == "" {
 		advice = remedy(err)
 	}
 	return found, advice

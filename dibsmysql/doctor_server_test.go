@@ -130,7 +130,7 @@ func TestDoctorCluster(t *testing.T) {
 	} {
 		x := &examination{}
 		x.clusterOf(map[string]string{"wsrep_on": "ON"}, map[string]string{"wsrep_ready": c.ready, "wsrep_cluster_status": c.status})
-		if text := listed(x.findings); len(x.findings) != 1 || !strings.HasPrefix(text, c.level+" cluster") || !strings.Contains(text, c.says) {
+		if text := listed(x.Findings); len(x.Findings) != 1 || !strings.HasPrefix(text, c.level+" cluster") || !strings.Contains(text, c.says) {
 			t.Errorf("%+v: %s", c, text)
 		}
 	}

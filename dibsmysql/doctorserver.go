@@ -20,7 +20,7 @@ func (x *examination) connect(ctx context.Context, conn *sql.Conn) error {
 		return err
 	}
 	x.server, x.mariaDB, x.bare = s, strings.Contains(version, "MariaDB"), s.database == ""
-	x.ok(checkConnection, "%s answers user %s within %s", s.name, user, max(took.Round(100*time.Microsecond), 100*time.Microsecond))
+	x.OK(checkConnection, "%s answers user %s within %s", s.name, user, max(took.Round(100*time.Microsecond), 100*time.Microsecond))
 	x.versionOf(version)
 	wrong := make(map[string]bool)
 	for _, p := range problems {
@@ -28,10 +28,10 @@ func (x *examination) connect(ctx context.Context, conn *sql.Conn) error {
 		wrong[p.check] = true
 	}
 	if !wrong[checkDatabase] {
-		x.ok(checkDatabase, "%s", s.database)
+		x.OK(checkDatabase, "%s", s.database)
 	}
 	if !wrong[checkAutocommit] {
-		x.ok(checkAutocommit, "on: each lock can be seen by others at once")
+		x.OK(checkAutocommit, "on: each lock can be seen by others at once")
 	}
 	if !wrong[checkWrites] {
 		return x.sessionWrites(ctx, conn)
@@ -44,10 +44,10 @@ func (x *examination) versionOf(version string) {
 		version = "MySQL " + version
 	}
 	if x.server.skipLocked {
-		x.ok(checkVersion, "%s", version)
+		x.OK(checkVersion, "%s", version)
 		return
 	}
-	x.warn(checkVersion, "update it to MySQL 8.0.1, MariaDB 10.6 or later", "%s, which has no SKIP LOCKED that can be used: leases are renewed one by one, and there are no row locks", version)
+	x.Warn(checkVersion, "update it to MySQL 8.0.1, MariaDB 10.6 or later", "%s, which has no SKIP LOCKED that can be used: leases are renewed one by one, and there are no row locks", version)
 }
 
 // sessionWrites: a server that takes writes may be asked for sessions that make none.
@@ -58,11 +58,11 @@ func (x *examination) sessionWrites(ctx context.Context, conn *sql.Conn) error {
 	}
 	for name, value := range found {
 		if value == "ON" {
-			x.fault(checkWrites, "take "+name+"=1 out of the DSN, or set it off on the server", "%s is on: transactions of this session may not write, so no lock can be taken", name)
+			x.Fault(checkWrites, "take "+name+"=1 out of the DSN, or set it off on the server", "%s is on: transactions of this session may not write, so no lock can be taken", name)
 			return nil
 		}
 	}
-	x.ok(checkWrites, "the server takes them")
+	x.OK(checkWrites, "the server takes them")
 	return nil
 }
 
@@ -83,16 +83,16 @@ func (x *examination) replica(ctx context.Context, conn *sql.Conn) error {
 	})
 	switch n := code(err); {
 	case n == 1227, n == 1064: // no right; MySQL before 8.0.22
-		x.warn(checkReplica, "find out from whom runs the server, or let a user with "+right+" run this", "whether this server is a replica of another is not told to this user")
+		x.Warn(checkReplica, "find out from whom runs the server, or let a user with "+right+" run this", "whether this server is a replica of another is not told to this user")
 		return nil
 	case err != nil:
 		return err
 	case len(sources) > 0:
-		x.warn(checkReplica, "connect all processes to one server, the one at the head of the replication",
+		x.Warn(checkReplica, "connect all processes to one server, the one at the head of the replication",
 			"this server is a replica of %s: a lock that is taken there comes here late, and one that is taken here does not go there", strings.Join(sources, " and "))
 		return nil
 	}
-	x.ok(checkReplica, "this server is no replica")
+	x.OK(checkReplica, "this server is no replica")
 	return nil
 }
 
@@ -134,15 +134,15 @@ func (x *examination) clusterOf(variables, state map[string]string) {
 	switch {
 	case strings.Contains(x.which, "Galera") && (state["wsrep_ready"] != "ON" || state["wsrep_cluster_status"] != "PRIMARY"):
 		x.bare = true
-		x.fault(checkCluster, majority, "this node of a Galera cluster is not part of its majority (wsrep_ready is %s, wsrep_cluster_status is %s), and takes no statements", state["wsrep_ready"], state["wsrep_cluster_status"])
+		x.Fault(checkCluster, majority, "this node of a Galera cluster is not part of its majority (wsrep_ready is %s, wsrep_cluster_status is %s), and takes no statements", state["wsrep_ready"], state["wsrep_cluster_status"])
 	case x.which != "":
-		x.warn(checkCluster, "connect all processes to one node; a proxy in between should use one node for writes, and the others only when that one is down",
+		x.Warn(checkCluster, "connect all processes to one node; a proxy in between should use one node for writes, and the others only when that one is down",
 			"this is a node of %s: leases hold on all nodes, but those who wait at another node than the holder's look now and then and are not woken, writes of one key at two nodes "+
 				"end as deadlocks that are retried, and row locks hold only among those at one node", x.which)
 	case group:
-		x.ok(checkCluster, "Group Replication with one primary: a lock that was acknowledged may be lost when the primary fails before the others have it, unless group_replication_consistency waits for them")
+		x.OK(checkCluster, "Group Replication with one primary: a lock that was acknowledged may be lost when the primary fails before the others have it, unless group_replication_consistency waits for them")
 	default:
-		x.ok(checkCluster, "a server by itself, no node of Galera or Group Replication")
+		x.OK(checkCluster, "a server by itself, no node of Galera or Group Replication")
 	}
 }
 
@@ -154,13 +154,13 @@ func (x *examination) second(ctx context.Context, conn *sql.Conn) error {
 	}
 	x.node = one
 	if x.d.full() {
-		x.ok(checkAddress, "it leads to %s; all connections of the pool are in use, so a second one was not tried", one)
+		x.OK(checkAddress, "it leads to %s; all connections of the pool are in use, so a second one was not tried", one)
 		return nil
 	}
 	other, err := x.d.db.Conn(ctx)
 	switch code(err) {
 	case 1040, 1203, 1226:
-		x.fault(checkConnections, moreConnections, "a second connection is refused (%s), and each process that holds or awaits a lock needs two", err)
+		x.Fault(checkConnections, moreConnections, "a second connection is refused (%s), and each process that holds or awaits a lock needs two", err)
 		return nil
 	}
 	if err != nil {
@@ -172,11 +172,11 @@ func (x *examination) second(ctx context.Context, conn *sql.Conn) error {
 	case err != nil:
 		return err
 	case one == two:
-		x.ok(checkAddress, "it leads to %s", one)
+		x.OK(checkAddress, "it leads to %s", one)
 	case x.which != "":
-		x.warn(checkAddress, "let the address lead to one node at a time", "it leads to several nodes, one time to %s, and one time to %s", one, two)
+		x.Warn(checkAddress, "let the address lead to one node at a time", "it leads to several nodes, one time to %s, and one time to %s", one, two)
 	default:
-		x.fault(checkAddress, "connect to the server that takes the writes by an address that leads to it alone",
+		x.Fault(checkAddress, "connect to the server that takes the writes by an address that leads to it alone",
 			"it leads to different servers, one time to %s, and one time to %s: a lock that is taken on one is not there on the other", one, two)
 	}
 	return nil
@@ -212,13 +212,13 @@ func (x *examination) clock(ctx context.Context, conn *sql.Conn) error {
 	const advice = "let both machines keep their time by NTP, and correct the wrong one slowly, not in a step; a timestamp= in the DSN stops the clock of its sessions: take it out"
 	switch {
 	case by >= clockWrong:
-		x.fault(checkClock, advice, "the server's clock is %s %s this machine's: when it is the wrong one, and is set right, leases end early under their holders, or keys stay taken, by as much",
+		x.Fault(checkClock, advice, "the server's clock is %s %s this machine's: when it is the wrong one, and is set right, leases end early under their holders, or keys stay taken, by as much",
 			by.Round(time.Second), how)
 	case by >= clockNotice:
-		x.warn(checkClock, advice, "the server's clock is %s %s this machine's: leases go by the server's alone and do not suffer, but it should not be set right in a step",
+		x.Warn(checkClock, advice, "the server's clock is %s %s this machine's: leases go by the server's alone and do not suffer, but it should not be set right in a step",
 			by.Round(100*time.Millisecond), how)
 	default:
-		x.ok(checkClock, "the server's and this machine's agree within %s", (by+after.Sub(before)).Round(100*time.Microsecond)+100*time.Microsecond)
+		x.OK(checkClock, "the server's and this machine's agree within %s", (by+after.Sub(before)).Round(100*time.Microsecond)+100*time.Microsecond)
 	}
 	return nil
 }

@@ -33,8 +33,8 @@ func (x *examination) settings(ctx context.Context, conn *sql.Conn) error {
 	if zone == "SYSTEM" {
 		zone += " (" + v["system_time_zone"] + ")"
 	}
-	x.ok(checkTimeZone, "%s; all times of dibs are UTC, so it makes no difference", zone)
-	x.ok(checkMode, "%s; every mode will do", either(v["sql_mode"], "none"))
+	x.OK(checkTimeZone, "%s; all times of dibs are UTC, so it makes no difference", zone)
+	x.OK(checkMode, "%s; every mode will do", either(v["sql_mode"], "none"))
 	x.isolation(v)
 	x.idle(v)
 	x.rollback(v)
@@ -46,62 +46,62 @@ func (x *examination) settings(ctx context.Context, conn *sql.Conn) error {
 // isolation: leases need none, but a fence that somebody sets into a transaction of his own has to see a lease that was renewed meanwhile.
 func (x *examination) isolation(v map[string]string) {
 	level := either(v["transaction_isolation"], v["tx_isolation"])
-	x.ok(checkIsolation, "%s; leases are taken at any level, and InTx and row locks set READ-COMMITTED themselves", level)
+	x.OK(checkIsolation, "%s; leases are taken at any level, and InTx and row locks set READ-COMMITTED themselves", level)
 	switch snapshots, known := v["innodb_snapshot_isolation"]; {
 	case !known:
-		x.ok(checkSnapshot, "this server does not have it")
+		x.OK(checkSnapshot, "this server does not have it")
 	case on(snapshots) && level != "READ-COMMITTED" && level != "READ-UNCOMMITTED":
-		x.warn(checkSnapshot, "use InTx, or begin transactions with Fence at READ COMMITTED",
+		x.Warn(checkSnapshot, "use InTx, or begin transactions with Fence at READ COMMITTED",
 			"on, and the isolation is %s: a transaction of your own that Fence is called in is refused there, since the lease may have been renewed after the transaction's snapshot", level)
 	default:
-		x.ok(checkSnapshot, "%s", strings.ToLower(snapshots))
+		x.OK(checkSnapshot, "%s", strings.ToLower(snapshots))
 	}
 }
 
 func (x *examination) idle(v map[string]string) {
 	wait, transaction := seconds(v["wait_timeout"]), seconds(v["idle_transaction_timeout"])
 	if wait < idleEnough {
-		x.warn(checkIdle, "raise it to a minute or more, on the server or by wait_timeout= in the DSN",
+		x.Warn(checkIdle, "raise it to a minute or more, on the server or by wait_timeout= in the DSN",
 			"%g s: a transaction with a fence or a row lock whose work says nothing to the server for so long is ended, and idle connections of the pool are dialled anew", wait)
 	} else {
-		x.ok(checkIdle, "%g s: so long a frozen process keeps a key whose fenced transaction is open (Fence alone; InTx needs one TTL at most)", wait)
+		x.OK(checkIdle, "%g s: so long a frozen process keeps a key whose fenced transaction is open (Fence alone; InTx needs one TTL at most)", wait)
 	}
 	if transaction > 0 && transaction < idleEnough {
-		x.warn(checkIdle, "raise it to a minute or more, or set it to 0, on the server or in the DSN",
+		x.Warn(checkIdle, "raise it to a minute or more, or set it to 0, on the server or in the DSN",
 			"idle_transaction_timeout is %g s: a transaction with a fence or a row lock whose work says nothing to the server for so long is ended", transaction)
 	}
 }
 
 func (x *examination) rollback(v map[string]string) {
 	if on(v["innodb_rollback_on_timeout"]) {
-		x.warn(checkRollback, "let the work return the errors of its statements; or take the setting out, and restart the server",
+		x.Warn(checkRollback, "let the work return the errors of its statements; or take the setting out, and restart the server",
 			"on: when a statement has waited for a row for too long (error 1205), the whole transaction is rolled back. InTx and row locks notice and refuse to commit, "+
 				"but what a work that goes on after such an error does next may be committed by itself")
 		return
 	}
-	x.ok(checkRollback, "off: error 1205 (after %s s, innodb_lock_wait_timeout) undoes its statement alone", v["innodb_lock_wait_timeout"])
+	x.OK(checkRollback, "off: error 1205 (after %s s, innodb_lock_wait_timeout) undoes its statement alone", v["innodb_lock_wait_timeout"])
 }
 
 // limits ends or shortens what the driver asks.
 func (x *examination) limits(v map[string]string) {
-	before := len(x.findings)
+	before := len(x.Findings)
 	if s := seconds(v["max_statement_time"]); s > 0 && s < statementEnough {
-		x.warn(checkStatement, "raise it, or set it to 0 for this user or in the DSN",
+		x.Warn(checkStatement, "raise it, or set it to 0 for this user or in the DSN",
 			"max_statement_time is %g s: those who wait for a key are ended by it, and then look now and then instead", s)
 	}
 	if ms := seconds(v["max_execution_time"]); ms > 0 && ms < statementEnough*1000 {
-		x.warn(checkStatement, "raise it, or set it to 0 in the DSN",
+		x.Warn(checkStatement, "raise it, or set it to 0 in the DSN",
 			"max_execution_time is %g ms: those who wait for a key are ended by it, and then look now and then instead", ms)
 	}
 	switch n := seconds(v["sql_select_limit"]); {
 	case n <= renewBatch:
-		x.fault(checkStatement, "take it out of the DSN, or set it to DEFAULT",
+		x.Fault(checkStatement, "take it out of the DSN, or set it to DEFAULT",
 			"sql_select_limit is %g: leases that an answer leaves out are taken for lost, and what is said here of tables may be wrong", n)
 	case n < selectEnough:
-		x.warn(checkStatement, "take it out of the DSN, or set it to DEFAULT", "sql_select_limit is %g: the list of locks ends there", n)
+		x.Warn(checkStatement, "take it out of the DSN, or set it to DEFAULT", "sql_select_limit is %g: the list of locks ends there", n)
 	}
-	if len(x.findings) == before {
-		x.ok(checkStatement, "none that dibs would notice")
+	if len(x.Findings) == before {
+		x.OK(checkStatement, "none that dibs would notice")
 	}
 }
 
@@ -110,11 +110,11 @@ func (x *examination) durability(v map[string]string) {
 	value := v["innodb_flush_log_at_trx_commit"]
 	switch value {
 	case "1", "3":
-		x.ok(checkDurability, "each commit is on the disk before it is confirmed (innodb_flush_log_at_trx_commit is %s)", value)
+		x.OK(checkDurability, "each commit is on the disk before it is confirmed (innodb_flush_log_at_trx_commit is %s)", value)
 	case "":
-		x.ok(checkDurability, "this server does not say")
+		x.OK(checkDurability, "this server does not say")
 	default:
-		x.warn(checkDurability, "set innodb_flush_log_at_trx_commit to 1 where locks matter more than writes that are quick",
+		x.Warn(checkDurability, "set innodb_flush_log_at_trx_commit to 1 where locks matter more than writes that are quick",
 			"innodb_flush_log_at_trx_commit is %s: when the server's machine fails, the locks of the last second are forgotten while their holders go on", value)
 	}
 }
@@ -125,10 +125,10 @@ func (x *examination) binaryLog(ctx context.Context, conn *sql.Conn) error {
 	case err != nil:
 		return err
 	case statements:
-		x.warn(checkBinaryLog, "set binlog_format to ROW or MIXED",
+		x.Warn(checkBinaryLog, "set binlog_format to ROW or MIXED",
 			"binlog_format is STATEMENT: InTx is refused by the server, and those who wait for a key are not woken but look now and then")
 	default:
-		x.ok(checkBinaryLog, "it is off, or has rows")
+		x.OK(checkBinaryLog, "it is off, or has rows")
 	}
 	return nil
 }
@@ -151,10 +151,10 @@ func (x *examination) connections(ctx context.Context, conn *sql.Conn) error {
 	}
 	most, own, used := seconds(v["max_connections"]), seconds(v["max_user_connections"]), seconds(state["threads_connected"])
 	if used*100 >= most*nearlyFull {
-		x.warn(checkConnections, "raise max_connections, or close what else is connected",
+		x.Warn(checkConnections, "raise max_connections, or close what else is connected",
 			"%g of the server's %g are in use, and none may be left for the next process: each that holds or awaits a lock needs %d", used, most, connectionsNeeded)
 	} else {
-		x.ok(checkConnections, "%g of the server's %g are in use; each process that holds or awaits a lock needs %d", used, most, connectionsNeeded)
+		x.OK(checkConnections, "%g of the server's %g are in use; each process that holds or awaits a lock needs %d", used, most, connectionsNeeded)
 	}
 	if own > 0 {
 		x.userConnections(own)
@@ -167,11 +167,11 @@ func (x *examination) userConnections(own float64) {
 	const advice = "raise max_user_connections, or the user's own limit (ALTER USER ... WITH MAX_USER_CONNECTIONS n)"
 	switch {
 	case own < connectionsNeeded:
-		x.fault(checkConnections, advice, "this user may have %g, and each process that holds or awaits a lock needs %d", own, connectionsNeeded)
+		x.Fault(checkConnections, advice, "this user may have %g, and each process that holds or awaits a lock needs %d", own, connectionsNeeded)
 	case own < 4*connectionsNeeded:
-		x.warn(checkConnections, advice, "this user may have %g, which is enough for %g processes that hold or await a lock", own, float64(int(own)/connectionsNeeded))
+		x.Warn(checkConnections, advice, "this user may have %g, which is enough for %g processes that hold or await a lock", own, float64(int(own)/connectionsNeeded))
 	default:
-		x.ok(checkConnections, "this user may have %g", own)
+		x.OK(checkConnections, "this user may have %g", own)
 	}
 }
 

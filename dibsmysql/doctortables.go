@@ -17,7 +17,7 @@ func (x *examination) schema(ctx context.Context, conn *sql.Conn) error {
 	floor, err := x.d.checkVersion(ctx, conn)
 	switch {
 	case err == nil:
-		x.ok(checkTables, "%smeta: schema version %d, token floor %d", x.d.prefix, schemaVersion, floor)
+		x.OK(checkTables, "%smeta: schema version %d, token floor %d", x.d.prefix, schemaVersion, floor)
 	case code(err) == 1146, code(err) == 1142, code(err) == 1143:
 		x.failed(checkTables, x.d.fail(examining, err))
 	default:
@@ -36,7 +36,7 @@ func (x *examination) tables(ctx context.Context, conn *sql.Conn) error {
 		x.failed(checkTables, p)
 	}
 	if len(problems) == 0 {
-		x.ok(checkTables, "%sleases: its columns, their types, engine and primary key are as they have to be", x.d.prefix)
+		x.OK(checkTables, "%sleases: its columns, their types, engine and primary key are as they have to be", x.d.prefix)
 	}
 	return nil
 }
@@ -56,9 +56,9 @@ func (x *examination) columns(ctx context.Context, conn *sql.Conn) error {
 			generated := strings.Contains(strings.ToLower(extra), "generated") || strings.Contains(strings.ToLower(extra), "auto_increment")
 			switch {
 			case !ours && nullable == "NO" && !fallback.Valid && !generated:
-				x.fault(checkTables, "give it a default, let it be NULL, or drop it", "%sleases: column %s is not dibs' and has no default, so no row can be added", x.d.prefix, name)
+				x.Fault(checkTables, "give it a default, let it be NULL, or drop it", "%sleases: column %s is not dibs' and has no default, so no row can be added", x.d.prefix, name)
 			case !ours:
-				x.warn(checkTables, "keep what is yours in a table of yours", "%sleases: column %s is not dibs'", x.d.prefix, name)
+				x.Warn(checkTables, "keep what is yours in a table of yours", "%sleases: column %s is not dibs'", x.d.prefix, name)
 			case contains(want.types, "varchar"):
 				known++
 				if !strings.EqualFold(charset.String, "utf8mb4") {
@@ -71,10 +71,10 @@ func (x *examination) columns(ctx context.Context, conn *sql.Conn) error {
 	case err != nil:
 		return err
 	case len(texts) > 0:
-		x.warn(checkTables, "ALTER TABLE "+x.d.prefix+"leases CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "%sleases: of the columns for people to read, %s and not utf8mb4: "+
+		x.Warn(checkTables, "ALTER TABLE "+x.d.prefix+"leases CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "%sleases: of the columns for people to read, %s and not utf8mb4: "+
 			"a lock whose holder or note has other characters is refused, or shown wrongly", x.d.prefix, strings.Join(texts, ", "))
 	case known > 0:
-		x.ok(checkTables, "%sleases: keys and owners are bytes, so no collation makes two keys one; holder and note are utf8mb4", x.d.prefix)
+		x.OK(checkTables, "%sleases: keys and owners are bytes, so no collation makes two keys one; holder and note are utf8mb4", x.d.prefix)
 	}
 	return nil
 }
@@ -102,11 +102,11 @@ func (x *examination) indexes(ctx context.Context, conn *sql.Conn) error {
 		drop := "ALTER TABLE " + table + " DROP INDEX `" + strings.ReplaceAll(index, "`", "``") + "`"
 		switch {
 		case unique[index]:
-			x.fault(checkTables, drop, "%s: index %s is unique: a key whose row is like another's there would be taken for that one", table, index)
+			x.Fault(checkTables, drop, "%s: index %s is unique: a key whose row is like another's there would be taken for that one", table, index)
 		case slices.Contains(columns[index], "expires"):
-			x.warn(checkTables, drop, "%s: index %s has expires in it: each acquisition and renewal has to move it, and who deletes rows by it makes acquisitions deadlock", table, index)
+			x.Warn(checkTables, drop, "%s: index %s has expires in it: each acquisition and renewal has to move it, and who deletes rows by it makes acquisitions deadlock", table, index)
 		default:
-			x.warn(checkTables, drop, "%s: index %s is not dibs', and makes writes slower", table, index)
+			x.Warn(checkTables, drop, "%s: index %s is not dibs', and makes writes slower", table, index)
 		}
 	}
 	return nil
@@ -121,9 +121,9 @@ func (x *examination) rights(ctx context.Context, conn *sql.Conn) error {
 		case err == nil:
 		case lacksRight(err), n == 1044:
 			missing++
-			x.fault(checkRights, fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON %[1]s.%[2]sleases TO this user, and the same ON %[1]s.%[2]smeta", x.server.database, x.d.prefix), "%s", err)
+			x.Fault(checkRights, fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON %[1]s.%[2]sleases TO this user, and the same ON %[1]s.%[2]smeta", x.server.database, x.d.prefix), "%s", err)
 		case readOnly(err): // has been said
-			x.warn(checkRights, "look again when the server takes writes", "they cannot be tried while the server takes no writes")
+			x.Warn(checkRights, "look again when the server takes writes", "they cannot be tried while the server takes no writes")
 			return nil
 		case n == 1146, n == 1054, n == 1364, n == 1136: // so have the tables
 			return nil
@@ -132,7 +132,7 @@ func (x *examination) rights(ctx context.Context, conn *sql.Conn) error {
 		}
 	}
 	if missing == 0 {
-		x.ok(checkRights, "SELECT, INSERT, UPDATE and DELETE, as far as they are needed")
+		x.OK(checkRights, "SELECT, INSERT, UPDATE and DELETE, as far as they are needed")
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func (x *examination) rows(ctx context.Context, conn *sql.Conn) error {
 	case err != nil:
 		return err
 	case there == 0:
-		x.ok(checkRows, "table %s is not there, or this user has no right to it; only those who use row locks need it", r.table)
+		x.OK(checkRows, "table %s is not there, or this user has no right to it; only those who use row locks need it", r.table)
 		return nil
 	}
 	if err := r.checkTable(ctx, conn, x.server); err != nil {
@@ -159,13 +159,13 @@ func (x *examination) rows(ctx context.Context, conn *sql.Conn) error {
 	err = r.checkRights(ctx, conn)
 	switch {
 	case errors.Is(err, dibsdriver.ErrRefused):
-		x.warn(checkRows, "GRANT SELECT, INSERT, UPDATE ON "+r.table+" to those who use row locks", "this user has not all rights that they need on %s", r.table)
+		x.Warn(checkRows, "GRANT SELECT, INSERT, UPDATE ON "+r.table+" to those who use row locks", "this user has not all rights that they need on %s", r.table)
 	case readOnly(err):
-		x.ok(checkRows, "table %s is as it has to be", r.table)
+		x.OK(checkRows, "table %s is as it has to be", r.table)
 	case err != nil:
 		return err
 	default:
-		x.ok(checkRows, "table %s is as it has to be", r.table)
+		x.OK(checkRows, "table %s is as it has to be", r.table)
 	}
 	return nil
 }

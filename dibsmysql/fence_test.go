@@ -85,17 +85,8 @@ func (b *bed) worked(t testing.TB, want int64) {
 	}
 }
 
-// wrapped is as a library's own type around a transaction.
-type wrapped struct{ tx *sql.Tx }
-
-func (w wrapped) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	return w.tx.QueryRowContext(ctx, query, args...)
-}
-
-// foreign is another kind of store.
-type foreign struct{ *Driver }
-
-func TestS7_Fence(t *testing.T) {
+// TestS7_Rights: a user who may do nothing but what dibs needs can have transactions fenced, and one that is READ ONLY is refused, before it waits for a row.
+func TestS7_Rights(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bed) {
 		b.work(t)
@@ -103,137 +94,19 @@ func TestS7_Fence(t *testing.T) {
 		if _, err := db.Exec("CREATE TABLE other (a INT)"); code(err) != 1142 {
 			t.Errorf("the application's user is to have no more rights than it needs: %v", err)
 		}
-		l := b.locker(t, "", nil)
-		lock, _ := hold(t, l, "k")
-		other, _ := hold(t, l, "other")
-		for i, wrap := range []func(*sql.Tx) Tx{func(tx *sql.Tx) Tx { return tx }, func(tx *sql.Tx) Tx { return wrapped{tx} }} {
-			tx := begin(t, db, sql.LevelDefault)
-			b.must(t, tx, add)
-			for range 2 { // twice does no harm
-				if err := Fence(within(t), wrap(tx), lock); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := Fence(within(t), wrap(tx), other); err != nil {
-				t.Fatal(err)
-			}
-			if err := tx.Commit(); err != nil {
-				t.Fatal(err)
-			}
-			b.worked(t, int64(i+1))
-		}
-		conn, err := db.Conn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		b.must(t, conn, "START TRANSACTION")
-		if err := Fence(within(t), conn, lock); err != nil {
+		lock, _ := hold(t, b.locker(t, "", nil), "k")
+		if err := InTx(within(t), db, lock, b.adds(t)); err != nil {
 			t.Error(err)
 		}
-		b.must(t, conn, "COMMIT")
-		for _, lock := range []*dibs.Lock{lock, other} {
-			if err := lock.Release(); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-}
-
-// TestS7_NotOursAnyMore: whatever has become of the lease, the transaction is refused, before its process has heard of it.
-func TestS7_NotOursAnyMore(t *testing.T) {
-	t.Parallel()
-	onBoth(t, func(t *testing.T, b *bed) {
-		b.work(t)
-		db := b.pool(t, "")
-		l := b.locker(t, "", &dibs.Config{TTL: time.Hour})
-		for what, change := range map[string]string{
-			"expired and taken over": "UPDATE dibs_leases SET owner = 'x', fence = fence + 5000 WHERE lock_key = ?",
-			"taken over, same token": "UPDATE dibs_leases SET owner = 'x' WHERE lock_key = ?",
-			"freed":                  "UPDATE dibs_leases SET owner = NULL, expires = '1970-01-01' WHERE lock_key = ?",
-			"expired":                "UPDATE dibs_leases SET expires = UTC_TIMESTAMP(6) WHERE lock_key = ?",
-			"broken":                 "UPDATE dibs_leases SET is_open = 0 WHERE lock_key = ?",
-			"another token":          "UPDATE dibs_leases SET fence = fence + 1024 WHERE lock_key = ?",
-			"an older token":         "UPDATE dibs_leases SET fence = fence - 1024 WHERE lock_key = ?",
-			"gone":                   "DELETE FROM dibs_leases WHERE lock_key = ?",
-		} {
-			lock, _ := hold(t, l, what)
-			b.must(t, b.admin, change, []byte(what))
-			tx := begin(t, db, sql.LevelDefault)
-			b.must(t, tx, add)
-			err := Fence(within(t), tx, lock)
-			is(t, what, err, dibs.ErrLost)
-			if err != nil && (!strings.Contains(err.Error(), what[:4]) || !strings.Contains(err.Error(), b.database)) {
-				t.Errorf("%s: the error does not say enough: %v", what, err)
-			}
-			if err := tx.Rollback(); err != nil {
-				t.Error(err)
-			}
-			is(t, what, InTx(within(t), db, lock, func(tx *sql.Tx) error { b.must(t, tx, add); return nil }), dibs.ErrLost)
-			is(t, what, InTxAndRelease(within(t), db, lock, func(tx *sql.Tx) error { b.must(t, tx, add); return nil }), dibs.ErrLost)
-		}
-		b.worked(t, 0)
-	})
-}
-
-// TestS7_Refused: what cannot be fenced is refused, before anything waits for a row.
-func TestS7_Refused(t *testing.T) {
-	t.Parallel()
-	onBoth(t, func(t *testing.T, b *bed) {
-		b.work(t)
-		db := b.pool(t, "")
-		l := b.locker(t, "", nil)
-		lock, _ := hold(t, l, "k")
-		good := begin(t, db, sql.LevelDefault)
-		var noTx *sql.Tx
-		done, ended := begin(t, db, sql.LevelDefault), begin(t, db, sql.LevelDefault)
-		if err := errors.Join(done.Commit(), ended.Rollback()); err != nil {
-			t.Fatal(err)
-		}
-		autocommit, err := db.Conn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer autocommit.Close()
-		theirs, _ := hold(t, locker(t, foreign{New(b.pool(t, ""), nil)}, nil), "theirs")
+		b.worked(t, 1)
 		readOnly, err := db.BeginTx(within(t), &sql.TxOptions{ReadOnly: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer func() { _ = readOnly.Rollback() }()
-		for what, c := range map[string]struct {
-			tx   Tx
-			lock *dibs.Lock
-			says string
-		}{
-			"nil":                 {nil, lock, "no transaction (nil)"},
-			"nil *sql.Tx":         {noTx, lock, "no transaction (nil *sql.Tx)"},
-			"*sql.DB":             {db, lock, "*sql.DB"},
-			"fact 8, autocommit":  {autocommit, lock, "no transaction under way"},
-			"committed":           {done, lock, "has ended"},
-			"rolled back":         {ended, lock, "has ended"},
-			"a read-only one":     {readOnly, lock, "READ ONLY"},
-			"another kind's lock": {good, theirs, "another kind"},
-		} {
-			err := Fence(within(t), c.tx, c.lock)
-			is(t, what, err, dibsdriver.ErrRefused)
-			if err != nil && (!strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), b.App.Password)) {
-				t.Errorf("%s: %v", what, err)
-			}
-		}
-		is(t, "committed", Fence(within(t), done, lock), sql.ErrTxDone)
-		is(t, "nil lock", Fence(within(t), good, nil), dibs.ErrReleased)
-		is(t, "nil lock", InTx(within(t), db, nil, nil), dibs.ErrReleased)
-		is(t, "nil db", InTx(within(t), nil, lock, nil), dibsdriver.ErrRefused)
-		is(t, "another kind's lock", InTx(within(t), db, theirs, nil), dibsdriver.ErrRefused)
-		if err := lock.Release(); err != nil {
-			t.Fatal(err)
-		}
-		is(t, "released", Fence(within(t), good, lock), dibs.ErrReleased)
-		is(t, "released", InTx(within(t), db, lock, nil), dibs.ErrReleased)
-		held, _ := hold(t, l, "k")
-		is(t, "released and taken again", Fence(within(t), good, lock), dibs.ErrReleased)
-		if err := Fence(within(t), good, held); err != nil {
+		err = Fence(within(t), readOnly, lock)
+		is(t, "a read-only one", err, dibsdriver.ErrRefused)
+		if err != nil && (!strings.Contains(err.Error(), "READ ONLY") || strings.Contains(err.Error(), b.App.Password)) {
 			t.Error(err)
 		}
 	})

@@ -7,11 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"os/exec"
-	"strconv"
-	"syscall"
 	"testing"
 	"time"
 
@@ -53,13 +50,6 @@ func (h *helper) kill() {
 	_ = h.cmd.Wait()
 }
 
-func (h *helper) signal(t testing.TB, s syscall.Signal) {
-	t.Helper()
-	if err := h.cmd.Process.Signal(s); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func (h *helper) line(t testing.TB) string {
 	t.Helper()
 	if !h.out.Scan() {
@@ -88,12 +78,7 @@ func runHelper(role string) int {
 	} else if err == nil {
 		var l *dibs.Locker
 		if l, err = dibs.New(New(db, nil), nil); err == nil {
-			switch role {
-			case "hold":
-				err = holdHelper(db, l)
-			case "transfer":
-				err = transferHelper(db, l)
-			}
+			err = holdHelper(db, l)
 		}
 	}
 	if err != nil {
@@ -146,71 +131,6 @@ func holdHelper(db *sql.DB, l *dibs.Locker) error {
 	fmt.Println(what(err))
 	words.Scan()
 	return nil
-}
-
-const (
-	accounts = 5
-	aTurn    = 5 // transfers under one lock
-)
-
-// transferHelper moves money between accounts until it is killed, as careless programs do: it reads both balances, computes, and writes what it has
-// computed. Nothing but the lock keeps others out meanwhile, and nothing but the fence, if there is one, keeps it from committing when its lock has
-// passed on.
-func transferHelper(db *sql.DB, l *dibs.Locker) error {
-	ctx := context.Background()
-	ttl, err := time.ParseDuration(os.Args[2])
-	if err != nil {
-		return err
-	}
-	fenced, err := strconv.ParseBool(os.Args[3])
-	if err != nil {
-		return err
-	}
-	for {
-		lock, _, err := l.Acquire(ctx, "accounts", dibs.TTL(ttl))
-		if errors.Is(err, dibs.ErrUnavailable) { // somebody was frozen with the row, or we were
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		for range aTurn {
-			if err := transferOne(ctx, db, lock, fenced); errors.Is(err, dibs.ErrLost) {
-				fmt.Println("refused")
-				break
-			}
-		}
-		_ = lock.Release()
-	}
-}
-
-func transferOne(ctx context.Context, db *sql.DB, lock *dibs.Lock, fenced bool) error {
-	from, to, amount := rand.IntN(accounts), rand.IntN(accounts-1), 1+rand.IntN(50)
-	if to >= from {
-		to++
-	}
-	var has, gets int
-	if err := db.QueryRow("SELECT n FROM work WHERE id = ?", from).Scan(&has); err != nil {
-		return err
-	}
-	if err := db.QueryRow("SELECT n FROM work WHERE id = ?", to).Scan(&gets); err != nil {
-		return err
-	}
-	time.Sleep(rand.N(8 * time.Millisecond)) // it thinks
-	write := func(tx *sql.Tx) error {
-		if _, err := tx.Exec("UPDATE work SET n = ? WHERE id = ?", has-amount, from); err != nil {
-			return err
-		}
-		if _, err := tx.Exec("UPDATE work SET n = ? WHERE id = ?", gets+amount, to); err != nil {
-			return err
-		}
-		_, err := tx.Exec("INSERT INTO journal (account_from, account_to, amount) VALUES (?, ?, ?)", from, to, amount)
-		return err
-	}
-	if fenced {
-		return InTx(ctx, db, lock, write)
-	}
-	return unfenced(db, write)
 }
 
 func unfenced(db *sql.DB, write func(*sql.Tx) error) error {

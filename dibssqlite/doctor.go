@@ -3,7 +3,6 @@ package dibssqlite
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -40,19 +39,19 @@ const (
 )
 
 // Examine implements [dibsdriver.Doctor]: it looks at the file and its folder, the rights to them, the file system, the tables, and whether the file can be written
-// to, which is undone. It makes neither the file nor the tables.
+// to, where it leaves nothing. It makes neither the file nor the tables.
 func (d *Driver) Examine(ctx context.Context) []dibsdriver.Finding {
 	x := &examination{d: d}
 	if err := d.enter(ctx); err != nil {
 		x.failed(checkConfig, err)
-		return x.findings
+		return x.Findings
 	}
 	defer d.calls.Done()
 	if d.own && !x.file() {
-		return x.findings
+		return x.Findings
 	}
 	x.inside(ctx)
-	return x.findings
+	return x.Findings
 }
 
 // examining is what a question is called in errors.
@@ -60,44 +59,22 @@ const examining = "examine"
 
 // examination is one call of Examine.
 type examination struct {
-	d        *Driver
-	findings []dibsdriver.Finding
+	dibsdriver.Findings
+	d *Driver
 }
 
-func (x *examination) ok(check, format string, args ...any) {
-	x.findings = append(x.findings, dibsdriver.Finding{Check: check, Found: fmt.Sprintf(format, args...)})
-}
-
-func (x *examination) warn(check, advice, format string, args ...any) {
-	x.findings = append(x.findings, dibsdriver.Finding{Check: check, Level: dibsdriver.LevelWarning, Found: fmt.Sprintf(format, args...), Advice: advice})
-}
-
-func (x *examination) fault(check, advice, format string, args ...any) {
-	x.findings = append(x.findings, dibsdriver.Finding{Check: check, Level: dibsdriver.LevelFault, Found: fmt.Sprintf(format, args...), Advice: advice})
-}
-
-// failed makes a fault of an error for callers. The texts of this package have a semicolon between what happened and what to do.
+// failed makes a fault of an error for callers.
 func (x *examination) failed(check string, err error) {
-	text := strings.ReplaceAll(err.Error(), "dibs: ", "")
-	for _, name := range []string{x.d.name(), "sqlite", examining} {
-		text = strings.TrimPrefix(text, name+": ")
-	}
-	cause := ""
-	if what, _ := x.d.explain(err); strings.HasPrefix(text, what) {
-		text, cause = what, strings.TrimPrefix(text[len(what):], ": ")
-	}
-	found, advice, ok := strings.Cut(text, "; ")
-	if cause != "" {
-		found += " (" + cause + ")"
-	}
+	what, _ := x.d.explain(err)
+	found, advice := dibsdriver.Split(err, what, x.d.name(), "sqlite", examining)
 	switch {
-	case ok:
+	case advice != "":
 	case errors.Is(err, dibsdriver.ErrRefused), errors.Is(err, dibsdriver.ErrClosed):
 		advice = "mend it in the program that opens the store"
 	default:
 		advice = "look who else has the file open (lsof, fuser), and at the system's log"
 	}
-	x.fault(check, advice, "%s", found)
+	x.Fault(check, advice, "%s", found)
 }
 
 // file looks at the file from outside, and tells whether there is something to look into.
@@ -111,11 +88,11 @@ func (x *examination) file() bool {
 	there := err == nil
 	switch {
 	case there:
-		x.ok(checkFile, "%s, %d KB", path, (fi.Size()+1023)/1024)
+		x.OK(checkFile, "%s, %d KB", path, (fi.Size()+1023)/1024)
 	case errors.Is(err, fs.ErrNotExist):
-		x.ok(checkFile, "%s is not there yet; it is made when the first lock is taken", path)
+		x.OK(checkFile, "%s is not there yet; it is made when the first lock is taken", path)
 	default:
-		x.fault(checkFile, "let this user enter the folders above it", "%s cannot be looked at (%s)", path, err)
+		x.Fault(checkFile, "let this user enter the folders above it", "%s cannot be looked at (%s)", path, err)
 		return false
 	}
 	x.access(path)
@@ -129,16 +106,16 @@ func (x *examination) access(path string) {
 	folder := filepath.Dir(path)
 	if err := mayWrite(folder, true); err != nil {
 		missing++
-		x.fault(checkRights, "give this user the right to write to the folder", "the folder %s takes no files of this user (%s): SQLite puts %[3]s-wal and %[3]s-shm there", folder, err, filepath.Base(path))
+		x.Fault(checkRights, "give this user the right to write to the folder", "the folder %s takes no files of this user (%s): SQLite puts %[3]s-wal and %[3]s-shm there", folder, err, filepath.Base(path))
 	}
 	for _, name := range []string{path, path + "-wal", path + "-shm"} {
 		if err := mayWrite(name, false); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			missing++
-			x.fault(checkRights, "give this user the right to read and write it, as all users that share the locks need it", "%s cannot be read and written by this user (%s)", name, err)
+			x.Fault(checkRights, "give this user the right to read and write it, as all users that share the locks need it", "%s cannot be read and written by this user (%s)", name, err)
 		}
 	}
 	if missing == 0 {
-		x.ok(checkRights, "this user may read and write the file and its folder")
+		x.OK(checkRights, "this user may read and write the file and its folder")
 	}
 }
 
@@ -146,11 +123,11 @@ func (x *examination) access(path string) {
 func (x *examination) fileSystem(folder string) {
 	name, kind, free, err := fileSystemOf(folder)
 	if errors.Is(err, errors.ErrUnsupported) {
-		x.ok(checkFileSystem, "not looked at on this system; make sure that it is a disk of this machine")
+		x.OK(checkFileSystem, "not looked at on this system; make sure that it is a disk of this machine")
 		return
 	}
 	if err != nil {
-		x.warn(checkFileSystem, "make sure that it is a disk of this machine", "it cannot be told (%s)", err)
+		x.Warn(checkFileSystem, "make sure that it is a disk of this machine", "it cannot be told (%s)", err)
 		return
 	}
 	x.fileSystemIs(name, kind)
@@ -170,23 +147,23 @@ const (
 func (x *examination) fileSystemIs(name string, r reach) {
 	switch r {
 	case otherMachines:
-		x.fault(checkFileSystem, "put the file on a disk of this machine; for locks of several machines take a store with a server",
+		x.Fault(checkFileSystem, "put the file on a disk of this machine; for locks of several machines take a store with a server",
 			"%s: machines that share it do not see each other's locks, and the file may be damaged", name)
 	case perhapsOthers:
-		x.warn(checkFileSystem, "make sure that one machine alone uses the file, or put it on a disk of this machine", "%s, which may lead to another machine, or to the host of this one", name)
+		x.Warn(checkFileSystem, "make sure that one machine alone uses the file, or put it on a disk of this machine", "%s, which may lead to another machine, or to the host of this one", name)
 	case thisMachine:
-		x.ok(checkFileSystem, "%s", name)
+		x.OK(checkFileSystem, "%s", name)
 	default:
-		x.ok(checkFileSystem, "%s; make sure that it is a disk of this machine", name)
+		x.OK(checkFileSystem, "%s; make sure that it is a disk of this machine", name)
 	}
 }
 
 func (x *examination) room(free uint64) {
 	if free < spaceEnough {
-		x.warn(checkSpace, "free some on the disk, or raise the quota", "%d KB are left for this user: when there is none, no lock can be taken", free/1024)
+		x.Warn(checkSpace, "free some on the disk, or raise the quota", "%d KB are left for this user: when there is none, no lock can be taken", free/1024)
 		return
 	}
-	x.ok(checkSpace, "%d MB are left", free>>20)
+	x.OK(checkSpace, "%d MB are left", free>>20)
 }
 
 // inside looks at the database itself, on a connection for this alone.
@@ -218,9 +195,9 @@ func (x *examination) inside(ctx context.Context) {
 		x.failed(checkTables, d.fail(examining, err))
 		return
 	case version == 0:
-		x.ok(checkTables, "they are not there yet; they are made when the first lock is taken")
+		x.OK(checkTables, "they are not there yet; they are made when the first lock is taken")
 	default:
-		x.ok(checkTables, "schema version %d", version)
+		x.OK(checkTables, "schema version %d", version)
 	}
 	for _, look := range []struct {
 		check string
@@ -240,7 +217,7 @@ func (x *examination) users(ctx context.Context, s *session) bool {
 		return false
 	}
 	path := x.d.filePath()
-	x.ok(checkFile, "%s", path)
+	x.OK(checkFile, "%s", path)
 	x.access(path)
 	x.fileSystem(filepath.Dir(path))
 	return true
@@ -265,14 +242,14 @@ func (x *examination) journal(_ context.Context, s *session, tables bool) error 
 	}
 	switch {
 	case mode == "wal":
-		x.ok(checkJournal, "WAL: those who read and who writes do not wait for each other")
+		x.OK(checkJournal, "WAL: those who read and who writes do not wait for each other")
 	case !tables:
-		x.ok(checkJournal, "%s; it becomes WAL with the first lock, unless the file has tables of others", mode)
+		x.OK(checkJournal, "%s; it becomes WAL with the first lock, unless the file has tables of others", mode)
 	case others > 0 || !x.d.own:
-		x.warn(checkJournal, "set it yourself (PRAGMA journal_mode = WAL), or give dibs a file of its own",
+		x.Warn(checkJournal, "set it yourself (PRAGMA journal_mode = WAL), or give dibs a file of its own",
 			"%s, and the file has another use, so dibs leaves it: those who read and who writes wait for each other", mode)
 	default:
-		x.warn(checkJournal, "look whether the file system can do it, and whether a long transaction of another program keeps dibs from switching", "%s, though dibs tries to make it WAL: locks are slower", mode)
+		x.Warn(checkJournal, "look whether the file system can do it, and whether a long transaction of another program keeps dibs from switching", "%s, though dibs tries to make it WAL: locks are slower", mode)
 	}
 	return nil
 }
@@ -283,7 +260,7 @@ func (x *examination) integrity(ctx context.Context, s *session, _ bool) error {
 		return err
 	}
 	if pages*size > checkedSize {
-		x.ok(checkIntegrity, "not looked at: the file has %d MB, and reading it would take long (PRAGMA quick_check)", pages*size>>20)
+		x.OK(checkIntegrity, "not looked at: the file has %d MB, and reading it would take long (PRAGMA quick_check)", pages*size>>20)
 		return nil
 	}
 	defer func(before context.Context) { s.ctx = before }(s.ctx)
@@ -293,28 +270,31 @@ func (x *examination) integrity(ctx context.Context, s *session, _ bool) error {
 		return err
 	}
 	if answer != "ok" {
-		x.fault(checkIntegrity, "stop the programs that use it, and delete it together with its -wal and -shm (it holds only locks if it is dibs' own), or restore it",
+		x.Fault(checkIntegrity, "stop the programs that use it, and delete it together with its -wal and -shm (it holds only locks if it is dibs' own), or restore it",
 			"the file is damaged (%s)", strings.ReplaceAll(answer, "\n", " "))
 		return nil
 	}
-	x.ok(checkIntegrity, "the file is whole")
+	x.OK(checkIntegrity, "the file is whole")
 	return nil
 }
 
-// writes does as an acquisition does, and undoes it.
+// writes does as an acquisition does. What SQLite has in its memory only says nothing of the disk, so it commits, and what it commits leaves nothing behind. Where
+// there are no tables it makes none, and so cannot.
 func (x *examination) writes(_ context.Context, s *session, tables bool) error {
 	if err := s.exec("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
 	defer s.rollback()
-	change := x.d.q.schema
+	changes := []string{x.d.q.schema}
 	if tables {
-		change = x.d.q.touch
+		changes = []string{x.d.q.probe, "COMMIT"}
 	}
-	if err := s.exec(change); err != nil {
-		return err
+	for _, change := range changes {
+		if err := s.exec(change); err != nil {
+			return err
+		}
 	}
-	x.ok(checkWrites, "the file takes them")
+	x.OK(checkWrites, "the file takes them")
 	return nil
 }
 
@@ -326,6 +306,6 @@ func (x *examination) holders(_ context.Context, s *session, tables bool) error 
 	if err := s.row(x.d.q.census).Scan(&held, &waiting); err != nil {
 		return err
 	}
-	x.ok(checkHolders, "%d held, %d waiting (dibs ls shows who holds what)", held, waiting)
+	x.OK(checkHolders, "%d held, %d waiting (dibs ls shows who holds what)", held, waiting)
 	return nil
 }

@@ -236,11 +236,11 @@ func TestDoctorFileSystems(t *testing.T) {
 	} {
 		x := &examination{}
 		x.fileSystemIs(c.name, c.reach)
-		wantFinding(t, x.findings, checkFileSystem, c.level, c.name, c.says)
+		wantFinding(t, x.Findings, checkFileSystem, c.level, c.name, c.says)
 	}
 	for free, level := range map[uint64]dibsdriver.Level{0: isWarning, spaceEnough - 1: isWarning, spaceEnough: isOK} {
 		x := &examination{}
 		x.room(free)
-		wantFinding(t, x.findings, checkSpace, level)
+		wantFinding(t, x.Findings, checkSpace, level)
 	}
 }

@@ -128,150 +128,25 @@ func is(t testing.TB, what string, err error, targets ...error) {
 	}
 }
 
-// wrapped is as a library's own type around a transaction.
-type wrapped struct{ tx *sql.Tx }
-
-func (w wrapped) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	return w.tx.QueryRowContext(ctx, query, args...)
-}
-
-// foreign is another kind of store.
-type foreign struct{ *Driver }
-
+// TestS7_Fence: a transaction that takes the write lock at once may read first.
 func TestS7_Fence(t *testing.T) {
 	t.Parallel()
 	fencedWays(t, nil, func(t *testing.T, b *bench) {
 		lock, _ := hold(t, b.locker, "k")
 		other, _ := hold(t, b.locker, "other")
-		immediate := raw(t, b.path+"?_txlock=immediate")
-		for i, tx := range []*sql.Tx{begin(t, b.db, add), nil} { // one that begins with a write; one that takes the lock at once
-			if tx == nil {
-				tx = begin(t, immediate)
-				if n := 0; tx.QueryRow("SELECT n FROM work").Scan(&n) != nil || adds(tx) != nil {
-					t.Error("cannot add")
-				}
-			}
-			for _, lock := range []*dibs.Lock{lock, lock, other} {
-				if err := Fence(within(t), wrapped{tx}, lock); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := tx.Commit(); err != nil {
+		tx := begin(t, raw(t, b.path+"?_txlock=immediate"))
+		if n := 0; tx.QueryRow("SELECT n FROM work").Scan(&n) != nil || adds(tx) != nil {
+			t.Error("cannot add")
+		}
+		for _, lock := range []*dibs.Lock{lock, lock, other} {
+			if err := Fence(within(t), tx, lock); err != nil {
 				t.Fatal(err)
 			}
-			b.worked(t, int64(i+1))
 		}
-		conn, err := b.db.Conn(t.Context())
-		if err != nil {
+		if err := tx.Commit(); err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
-		for _, s := range []string{"BEGIN IMMEDIATE", "", "COMMIT"} {
-			if s == "" {
-				err = Fence(within(t), conn, lock)
-			} else {
-				_, err = conn.ExecContext(t.Context(), s)
-			}
-			if err != nil {
-				t.Error(s, err)
-			}
-		}
-		for _, lock := range []*dibs.Lock{lock, other} {
-			if err := lock.Release(); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-}
-
-// TestS7_NotOursAnyMore: whatever has become of the lease, the transaction is refused, before its process has heard of it.
-func TestS7_NotOursAnyMore(t *testing.T) {
-	t.Parallel()
-	fencedWays(t, &dibs.Config{TTL: time.Hour}, func(t *testing.T, b *bench) {
-		for what, change := range map[string]string{
-			"expired and taken over": "UPDATE dibs_leases SET owner = 'x', token = token + 5000 WHERE lock_key = ?",
-			"taken over, same token": "UPDATE dibs_leases SET owner = 'x' WHERE lock_key = ?",
-			"freed":                  "UPDATE dibs_leases SET owner = NULL, expires_ms = 0 WHERE lock_key = ?",
-			"expired":                "UPDATE dibs_leases SET expires_ms = " + now + " WHERE lock_key = ?",
-			"broken":                 "UPDATE dibs_leases SET open = 0 WHERE lock_key = ?",
-			"another token":          "UPDATE dibs_leases SET token = token + 1024 WHERE lock_key = ?",
-			"an older token":         "UPDATE dibs_leases SET token = token - 1024 WHERE lock_key = ?",
-			"gone":                   "DELETE FROM dibs_leases WHERE lock_key = ?",
-		} {
-			lock, _ := hold(t, b.locker, what)
-			mustExec(t, b.look, change, []byte(what))
-			tx := begin(t, b.db, add)
-			err := Fence(within(t), tx, lock)
-			is(t, what, err, dibs.ErrLost)
-			if err != nil && (!strings.Contains(err.Error(), b.path) || errors.Is(err, dibs.ErrUnavailable)) {
-				t.Errorf("%s: the error does not say enough: %v", what, err)
-			}
-			if err := tx.Rollback(); err != nil {
-				t.Error(err)
-			}
-			is(t, what, InTx(within(t), b.db, lock, adds), dibs.ErrLost)
-			is(t, what, InTxAndRelease(within(t), b.db, lock, adds), dibs.ErrLost)
-			// Lost while fn runs: it can only expire then, since nobody else can write.
-			lock, _ = hold(t, b.locker, "inside "+what)
-			err = InTx(within(t), b.db, lock, func(tx *sql.Tx) error {
-				_, err := tx.Exec(change, []byte("inside "+what))
-				return errors.Join(err, adds(tx))
-			})
-			is(t, "inside "+what, err, dibs.ErrLost)
-		}
-		b.worked(t, 0)
-	})
-}
-
-// TestS7_Refused: what cannot be fenced is refused, at once.
-func TestS7_Refused(t *testing.T) {
-	t.Parallel()
-	fencedWays(t, nil, func(t *testing.T, b *bench) {
-		lock, _ := hold(t, b.locker, "k")
-		var noTx *sql.Tx
-		done, ended := begin(t, b.db), begin(t, b.db)
-		if err := errors.Join(done.Commit(), ended.Rollback()); err != nil {
-			t.Fatal(err)
-		}
-		autocommit, err := b.db.Conn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer autocommit.Close()
-		theirs, _ := hold(t, locker(t, foreign{New(b.db, nil)}, nil), "theirs")
-		for what, c := range map[string]struct {
-			tx   Tx
-			lock *dibs.Lock
-			says string
-		}{
-			"nil":                 {nil, lock, "no transaction (nil)"},
-			"nil *sql.Tx":         {noTx, lock, "no transaction (nil *sql.Tx)"},
-			"*sql.DB":             {b.db, lock, "*sql.DB"},
-			"fact 8, autocommit":  {autocommit, lock, "no transaction"},
-			"committed":           {done, lock, "has ended"},
-			"rolled back":         {ended, lock, "has ended"},
-			"another kind's lock": {begin(t, b.db), theirs, "another kind"},
-		} {
-			began := time.Now()
-			err := Fence(within(t), c.tx, c.lock)
-			is(t, what, err, dibsdriver.ErrRefused)
-			if err != nil && !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%s: %v", what, err)
-			}
-			if took := time.Since(began); took > 5*time.Second { // busy_timeout is 10 s
-				t.Errorf("%s: it took %s", what, took)
-			}
-		}
-		is(t, "committed", Fence(within(t), autocommit, nil), dibs.ErrReleased)
-		is(t, "nil db", InTx(within(t), nil, lock, nil), dibsdriver.ErrRefused)
-		is(t, "another kind's lock", InTx(within(t), b.db, theirs, nil), dibsdriver.ErrRefused)
-		if err := lock.Release(); err != nil {
-			t.Fatal(err)
-		}
-		is(t, "released", Fence(within(t), autocommit, lock), dibs.ErrReleased)
-		is(t, "released", InTx(within(t), b.db, lock, nil), dibs.ErrReleased)
-		hold(t, b.locker, "k")
-		is(t, "released and taken again", InTx(within(t), b.db, lock, nil), dibs.ErrReleased)
+		b.worked(t, 1)
 	})
 }
 

@@ -56,16 +56,18 @@ func runRole(role string, args []string) error {
 		fmt.Println("ready", r.Acquired, err)
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return nil
-	case "hold-fenced":
-		return holdRole(args)
-	case "transfer":
-		go func() {
-			_, _ = io.Copy(io.Discard, os.Stdin)
-			os.Exit(1) // the tests are gone
-		}()
-		return transferRole(args)
 	case "try": // reports what a user without rights gets
 		return json.NewEncoder(os.Stdout).Encode(try(args[0]))
+	case "list": // the same for List
+		d, err := Open(args[0], nil)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		records, err := d.List(ctx, "")
+		return json.NewEncoder(os.Stdout).Encode(listing{outcomeOf(err), records})
+	case "full":
+		return fullRole(ctx, args)
 	case "examine": // the same for an examination
 		d, err := Open(args[0], nil)
 		if err != nil {
@@ -82,6 +84,12 @@ type outcome struct {
 	Text                           string
 	ReadOnly, Unavailable, Refused bool
 	NotApplied                     bool
+}
+
+// listing is what List returns.
+type listing struct {
+	Outcome outcome
+	Records []dibsdriver.Record
 }
 
 func outcomeOf(err error) outcome {

@@ -2,6 +2,12 @@
 
 package dibssqlite
 
-import "os/exec"
+import (
+	"context"
+	"errors"
+	"os/exec"
+)
 
 func becomeNobody(*exec.Cmd) {}
+
+func fullRole(context.Context, []string) error { return errors.ErrUnsupported }

@@ -35,7 +35,7 @@ func (ls *Lines) HandOn(key, owner string, t Terms, end func()) bool {
 		return false
 	}
 	now := time.Now()
-	if now.Sub(h.since) >= turnTime {
+	if now.Sub(h.since) >= h.took+turnTime {
 		if l, h = ls.turnGoesOn(l, now, t); h == nil {
 			return false
 		}
