@@ -3,6 +3,7 @@ package dibsmysql
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -140,7 +141,11 @@ func (b *bed) must(t testing.TB, db interface {
 
 func (b *bed) number(t testing.TB, query string, args ...any) (n int64) {
 	t.Helper()
-	if err := b.admin.QueryRow(query, args...).Scan(&n); err != nil {
+	err := b.admin.QueryRow(query, args...).Scan(&n)
+	for errors.Is(err, mysql.ErrInvalidConn) { // one that the pool had before the server was killed
+		err = b.admin.QueryRow(query, args...).Scan(&n)
+	}
+	if err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
 	return n

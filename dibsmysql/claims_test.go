@@ -31,7 +31,7 @@ func TestManyBatonsAreGivenAwayTogether(t *testing.T) {
 		for i := range owners {
 			eventually(t, "the baton is free", func() bool { return b.batonFree(t, d, fmt.Sprint("k", i)) })
 		}
-		if sent := w.count() - before; sent > 3 {
+		if sent := w.count() - before; sent > n/4 { // the connections that are closed say so, too
 			t.Errorf("%d statements for %d batons", sent, n)
 		}
 	})

@@ -109,10 +109,10 @@ func TestRowsOutage(t *testing.T) {
 		has := make(chan struct{})
 		go func() {
 			lost <- holder.Do(within(t), "a", func(ctx context.Context, tx *sql.Tx) error {
-				close(has)
 				if err := set(1, 5)(ctx, tx); err != nil {
 					return err
 				}
+				close(has)
 				<-ctx.Done()
 				return nil
 			})
