@@ -21,7 +21,7 @@ type Open func(url string) (dibsdriver.Driver, error)
 const takerURL = "DIBS_TEST_TAKER"
 
 // parallel is how many cases run at once. They mostly wait, so it is more than there are processors.
-const parallel = 10
+const parallel = 12
 
 var seed = new(int64)
 

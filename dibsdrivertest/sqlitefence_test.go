@@ -20,6 +20,7 @@ const (
 
 // TestSQLiteOfTheUsers: the lock in the application's own database, by its own pool, with both journals.
 func TestSQLiteOfTheUsers(t *testing.T) {
+	t.Parallel()
 	for _, journal := range []string{"WAL", "DELETE"} {
 		t.Run(journal, func(t *testing.T) {
 			dibsdrivertest.Run(t, dibsdrivertest.Factory{

@@ -40,6 +40,9 @@ func (r *run) pause(sig syscall.Signal) {
 	procgroup.Signal(r.guard.pid, syscall.SIGCONT)
 }
 
+// stops is how many tenths of a second a stop may take.
+const stops = 6
+
 // suspend stops this process and its group (the shell of a script, say), as Ctrl-Z does, and returns when it is
 // continued. It answers false if it was not stopped at all: the system refuses that to a group without a shell that could continue it.
 func (r *run) suspend() bool {
@@ -49,7 +52,7 @@ func (r *run) suspend() bool {
 
 	undo := stopGroup()
 	defer undo()
-	for range 2 { // twice, because after a long stop the timer is over at once too
+	for range stops { // more than once, because after a long stop the timer is over at once too, and the stop may come late
 		select {
 		case <-continued:
 			return true
