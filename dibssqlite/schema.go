@@ -73,7 +73,12 @@ func (d *Driver) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer s.close(false)
+	kept := false
+	defer func() {
+		if !kept {
+			s.close(false)
+		}
+	}()
 	if !d.own {
 		if err := d.checkUsersDB(s); err != nil {
 			return err
@@ -98,6 +103,8 @@ func (d *Driver) prepare(ctx context.Context) (err error) {
 		if r.file, err = os.Stat(d.path); err != nil {
 			return err
 		}
+		s.made = r
+		kept = d.writer.first(s) // closing it would, if nobody else has the file open, take as long as all the rest
 	}
 	d.ready.Store(r)
 	return nil

@@ -51,6 +51,17 @@ func (sl *slots) push(s *session) {
 	sl.idle = append(sl.idle, s)
 }
 
+// first keeps a session if there is none.
+func (sl *slots) first(s *session) bool {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	if len(sl.idle) > 0 {
+		return false
+	}
+	sl.idle = append(sl.idle, s)
+	return true
+}
+
 // closeAll is called when no call is under way.
 func (sl *slots) closeAll() {
 	for s := sl.pop(); s != nil; s = sl.pop() {
