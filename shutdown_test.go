@@ -76,6 +76,29 @@ func TestShutdownLeavesToLapseWhatDoesNotEnd(t *testing.T) {
 	})
 }
 
+// TestShutdownGivesUpARelease: a release that is under way when Shutdown gives up does not go on in the background, and does not say so.
+func TestShutdownGivesUpARelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, newStore(), dibs.Config{})
+		lock, _ := h.take(t)
+		h.driver.OnRelease(func(ctx context.Context, _ dibsdriver.ReleaseParams) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		released := make(chan error, 1)
+		go func() { released <- lock.Release() }()
+		synctest.Wait()
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		want(t, h.Shutdown(short), context.DeadlineExceeded)
+		err := <-released
+		want(t, err, dibs.ErrClosed)
+		if errors.Is(err, dibs.ErrUnavailable) || strings.Contains(err.Error(), "background") {
+			t.Error(err)
+		}
+	})
+}
+
 func TestShutdownDoesNotHangOnADriverThatDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := open(t, newStore(), dibs.Config{})

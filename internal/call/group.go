@@ -64,5 +64,8 @@ func (g *Group) Wait(ctx context.Context) error {
 	}
 }
 
+// Cancelled tells whether the context of the group's goroutines has ended.
+func (g *Group) Cancelled() bool { return g.ctx.Err() != nil }
+
 // Cancel ends the context of all goroutines of the group.
 func (g *Group) Cancel() { g.cancel() }
