@@ -98,7 +98,7 @@ func (s *section) leave() error {
 		s.giveBack()
 		err = cause
 	} else if err = s.settler.Release(s.release()); err != nil && s.group.Cancelled() {
-		err = fmt.Errorf("%w: Shutdown gave up waiting while %q was being released on %s; its lease is left to lapse", ErrClosed, s.key, s.limits.Store)
+		err = fmt.Errorf("%w: Shutdown gave up waiting while %q was being released on %s; its lease is left to lapse: %w", ErrClosed, s.key, s.limits.Store, err)
 	} else if errors.Is(err, ErrUnavailable) {
 		err = fmt.Errorf("%w; renewal has stopped, releasing goes on in the background, and the key is free in %s at the latest",
 			s.about("releasing", s.key, err), s.bound().Round(time.Millisecond))
