@@ -21,10 +21,8 @@ var fairCases = []testcase{
 // fairProcesses: two processes of several workers each take the key again and again.
 func fairProcesses(e *env) {
 	lockers := []*dibs.Locker{e.locker(), e.locker(), e.locker()}
-	if e.f.RoundTrip > 0 {
-		for i, l := range lockers { // connected, all of them, before the first has all turns
-			e.free(l, fmt.Sprint("connect", i), e.slack)
-		}
+	for _, l := range lockers { // all of them, before the first has all turns
+		e.connect(l)
 	}
 	counts := make([]atomic.Int32, len(lockers))
 	long := 3*time.Second + e.f.trips(60)

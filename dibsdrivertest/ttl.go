@@ -27,6 +27,7 @@ var ttls = []time.Duration{
 // ttlTable: each value is either refused by an error, or kept: nothing makes 1500 ms of it 1 s or 1500 s, and no lease is without an end.
 func ttlTable(e *env) {
 	a := e.locker()
+	e.connect(a)
 	limits, err := e.driver().Limits()
 	e.ok(err, "limits")
 	for i, ttl := range ttls {
