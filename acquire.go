@@ -71,16 +71,18 @@ func (l *Locker) acquire(ctx context.Context, key string, o options) (*Lock, con
 			}
 			return nil, nil, err
 		}
-		s, err = l.begin(ctx, key, full, o, terms, grant)
+		ev := Event{Key: key, Token: grant.Token, For: time.Since(began)}
+		s, err = l.begin(ctx, key, full, o, terms, grant, func() {
+			if wait != 0 {
+				l.tell(l.cfg.Events.Waited, ev)
+			}
+			l.tell(l.cfg.Events.Acquired, ev)
+		})
 		if err != nil {
 			return nil, nil, err
 		}
 	}
-	ev := Event{Key: key, Token: s.token, For: time.Since(began)}
-	if wait != 0 {
-		l.tell(l.cfg.Events.Waited, ev)
-	}
-	l.tell(l.cfg.Events.Acquired, ev)
+	s.tellAcquired()
 	lock := &Lock{section: s, key: key, ctx: s.ctx}
 	return lock, context.WithValue(s.ctx, heldKey{}, &held{lock: lock, outer: heldIn(ctx)}), nil
 }
@@ -90,8 +92,10 @@ func (l *Locker) lineTerms(o options) line.Terms {
 }
 
 // begin starts the critical section of an acquired lease. It returns nil if the lease was handed on to us and has ended on the way.
-func (l *Locker) begin(ctx context.Context, key, full string, o options, terms line.Terms, g line.Grant) (*section, error) {
-	s := &section{engine: l.engine, key: key, full: full, owner: g.Owner, token: g.Token, began: time.Now(), terms: terms, count: 1, life: g.Life}
+func (l *Locker) begin(ctx context.Context, key, full string, o options, terms line.Terms, g line.Grant, acquired func()) (*section, error) {
+	s := &section{
+		engine: l.engine, key: key, full: full, owner: g.Owner, token: g.Token, began: time.Now(), terms: terms, count: 1, life: g.Life, acquired: acquired,
+	}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	s.ended.Add(1)
 	if !l.enter(s) {

@@ -3,6 +3,8 @@ package dibs
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -50,4 +52,36 @@ func TestNothingIsToldAfterTheEnd(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAcquiredIsToldFirst, also of a section that is over at once.
+func TestAcquiredIsToldFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		note := func(what string) func(Event) { return func(Event) { told = append(told, what) } }
+		l, err := New(dibsmem.New(), &Config{Logger: slog.New(slog.DiscardHandler), Events: Events{
+			Waited: note("waited"), Acquired: note("acquired"), MaxHold: note("max hold"), Released: note("released"),
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 300 {
+			told = nil
+			lock, _, err := l.Acquire(t.Context(), fmt.Sprint("k", i), MaxHold(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			if err := lock.Release(); !errors.Is(err, ErrMaxHold) {
+				t.Error(err)
+			}
+			synctest.Wait()
+			if want := []string{"waited", "acquired", "max hold", "released"}; !slices.Equal(told, want) {
+				t.Fatalf("told %q, want %q", told, want)
+			}
+		}
+		if err := l.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -137,7 +137,9 @@ func (s *section) endFreeing(o fencing.Outcome) {
 		s.tellLost(untold)
 	}
 	if end {
-		s.lease.Stop()
+		if _, told := s.lease.Stop(); told {
+			s.ended.Wait() // so that events keep their order
+		}
 		s.cancel(ErrReleased)
 		s.tellReleased(nil)
 		s.lines.Ended(s.full, s.owner)

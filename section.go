@@ -26,11 +26,12 @@ type section struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	ended  sync.WaitGroup // until LeaseEnded has told of the lease's end, if it ends
-	mu     sync.Mutex
-	count  int  // how often it is held: 1, and 1 more for each re-entry
-	quiet  bool // its end was told of; nothing is told after it
-	fenced      // see fenced.go
+	ended    sync.WaitGroup // until LeaseEnded has told of the lease's end, if it ends
+	mu       sync.Mutex
+	count    int    // how often it is held: 1, and 1 more for each re-entry
+	acquired func() // tells of its beginning; nil once it was told
+	quiet    bool   // its end was told of; nothing is told after it
+	fenced          // see fenced.go
 }
 
 // lives reports whether the section goes on: it was not released, and its lease has not ended.
@@ -97,7 +98,7 @@ func (s *section) leave() error {
 		// What the store may still have of us would only keep others waiting: the work is over.
 		s.giveBack()
 		err = cause
-	} else if err = s.settler.Release(s.release()); err != nil && s.group.Cancelled() {
+	} else if err = s.settler.Release(s.release()); errors.Is(err, ErrUnavailable) && s.group.Cancelled() {
 		err = fmt.Errorf("%w: Shutdown gave up waiting while %q was being released on %s; its lease is left to lapse: %w", ErrClosed, s.key, s.limits.Store, err)
 	} else if errors.Is(err, ErrUnavailable) {
 		err = fmt.Errorf("%w; renewal has stopped, releasing goes on in the background, and the key is free in %s at the latest",
@@ -112,6 +113,16 @@ func (s *section) leave() error {
 	return err
 }
 
+// tellAcquired comes first of all that is told of a section, whoever has something to tell.
+func (s *section) tellAcquired() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if tell := s.acquired; tell != nil {
+		s.acquired = nil
+		tell()
+	}
+}
+
 // end begins the telling of the section's end. It, and what is told of the end, come before the next in line is let go on, so that events keep their order.
 func (s *section) end() {
 	s.mu.Lock()
@@ -121,6 +132,7 @@ func (s *section) end() {
 
 // meanwhile tells something of a section unless its end was told before.
 func (s *section) meanwhile(tell func()) {
+	s.tellAcquired()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.quiet {
@@ -153,6 +165,7 @@ func (s *section) giveBack() {
 // LeaseEnded implements keeper.Holder.
 func (s *section) LeaseEnded(cause error) {
 	defer s.ended.Done()
+	s.tellAcquired()
 	if errors.Is(cause, keeper.ErrMaxHold) {
 		cause = fmt.Errorf("%w: %q, with token %d", ErrMaxHold, s.key, s.token)
 	}

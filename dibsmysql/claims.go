@@ -52,6 +52,12 @@ func (c *claims) add(d *Driver, s *server, key, owner string) {
 		c.all = make(map[string]*claim)
 	}
 	cl := &claim{owner: owner, name: d.batonName(s, key)}
+	if old := c.all[key]; old != nil { // of a lease of ours that has lapsed, under work that goes on
+		old.over = true
+		if !old.lent {
+			cl.conn, old.conn = old.conn, nil // a session could take it twice, and then would have to give it away twice
+		}
+	}
 	c.all[key] = cl
 	c.later(cl, claimAfter)
 	if !c.running {
@@ -265,7 +271,8 @@ func (d *Driver) onClaim(ctx context.Context, on *sql.Conn, wait time.Duration, 
 // refusesBatons tells whether the server knows no named locks, or does not allow them.
 func refusesBatons(err error) bool {
 	switch code(err) {
-	case 0, 1205, 1213, 1317, 1969, 3024, 3058, 1053, 1927, 4031:
+	case 0, 1205, 1213, 1317, 1969, 3024, 3058, 1053, 1927, 4031, // ended, or timed out
+		1037, 1038, 1040, 1041, 1047, 1203, 1226: // out of memory, too many of something, cut off from the cluster: it passes
 		return false
 	}
 	return true

@@ -3,6 +3,7 @@ package dibsmysql
 import (
 	"context"
 	"database/sql"
+	"errors"
 )
 
 // Contended tells whether another process waits for a key that is ours; if so it is given the baton.
@@ -88,12 +89,14 @@ func (d *Driver) swapClaim(ctx context.Context, key string) (others, had bool) {
 		return false, false
 	}
 	_, state, err := d.onClaim(ctx, on, 5*patience, swap(c.name))
-	if has := err == nil && state&1 != 0; !b.swapped(c, has) {
+	unsent := errors.Is(err, errSlotTaken) // and so it is ours still
+	has := err == nil && state&1 != 0
+	if !b.swapped(c, has || unsent) {
 		return state&2 == 0 || !has, true
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
-	return d.unclaim(ctx, on, c.name), true
+	return d.unclaim(ctx, on, c.name) || unsent, true
 }
 
 // swapped notes whether the claim's baton is still ours, and tells whether it is to be given away, as the key was released meanwhile.

@@ -1,9 +1,13 @@
 package dibsmysql
 
 import (
+	"context"
+	"database/sql"
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/dibs-go/dibs"
 	"github.com/dibs-go/dibs/dibsdriver"
 )
 
@@ -131,5 +135,100 @@ func TestAClaimIsMadeAgain(t *testing.T) {
 		if err := <-woken; err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// TestAskedWhileTheKeeperIsBusy: a question that could not be sent leaves the baton with who has it, to be given away by the release.
+func TestAskedWhileTheKeeperIsBusy(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bed) {
+		for _, released := range []bool{false, true} {
+			d := b.driver(t, "")
+			owner, _ := take(t, d, "k", time.Minute)
+			eventually(t, "the holder has the baton", func() bool { return !d.claiming("k") })
+			conn := <-d.keeper.slot // a renewal under way
+			asked := make(chan error, 1)
+			go func() {
+				others, err := d.Contended(within(t), "k")
+				if !others {
+					t.Error("told for certain that nobody waits")
+				}
+				asked <- err
+			}()
+			if released {
+				eventually(t, "it asks", func() bool { return d.asking("k") })
+				release(t, d, "k", owner)
+			}
+			if err := <-asked; err != nil {
+				t.Error(err)
+			}
+			d.keeper.put(conn, false)
+			if !released {
+				release(t, d, "k", owner)
+			}
+			eventually(t, "the baton is free", func() bool { return b.batonFree(t, d, "k") })
+		}
+	})
+}
+
+// asking tells whether Contended has the claim of the key.
+func (d *Driver) asking(key string) bool {
+	d.batons.mu.Lock()
+	defer d.batons.mu.Unlock()
+	c := d.batons.claims.all[key]
+	return c != nil && c.lent
+}
+
+// TestALapsedLeaseHandsItsBatonOn to the next of the same process, and the last release gives it away.
+func TestALapsedLeaseHandsItsBatonOn(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bed) {
+		d := b.driver(t, "")
+		first, _ := take(t, d, "k", time.Minute)
+		eventually(t, "the holder has the baton", func() bool { return !d.claiming("k") })
+		b.must(t, b.admin, "UPDATE dibs_leases SET expires = '1970-01-01'") // and nobody has noticed
+		second, _ := take(t, d, "k", time.Minute)
+		eventually(t, "the next has it", func() bool { return !d.claiming("k") })
+		if err := d.Release(within(t), dibsdriver.ReleaseParams{Key: "k", Owner: first}); !errors.Is(err, dibs.ErrLost) {
+			t.Error(err)
+		}
+		if b.batonFree(t, d, "k") {
+			t.Error("the first has given away what was the second's")
+		}
+		release(t, d, "k", second)
+		eventually(t, "the baton is free", func() bool { return b.batonFree(t, d, "k") })
+	})
+}
+
+// TestAWishIsGivenUp, also if the keeper's connection is busy for longer than that is waited for.
+func TestAWishIsGivenUp(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, b *bed) {
+		holder := b.driver(t, "")
+		owner, _ := take(t, holder, "k", time.Minute)
+		d := New(b.pool(t, ""), &Config{WaitConnections: -1})
+		defer d.Close()
+		take(t, d, "other", time.Minute) // so that it has a keeper
+		ctx, cancel := context.WithCancel(t.Context())
+		p := params("k", time.Minute)
+		p.Waiter = newOwner()
+		if r, err := d.Acquire(within(t), p); err != nil || r.Acquired {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- d.Wait(ctx, dibsdriver.WaitParams{Key: "k", Waiter: p.Waiter}) }()
+		free := func() bool {
+			return b.number(t, "SELECT IS_FREE_LOCK("+wish(d.batonName(d.server.Load(), "k"))+")") == 1
+		}
+		eventually(t, "it has the wish", func() bool { return !free() })
+		var conn *sql.Conn
+		for conn == nil {
+			conn = d.keeper.idle()
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		d.keeper.put(conn, false)
+		eventually(t, "the wish is free", free)
+		release(t, holder, "k", owner)
 	})
 }

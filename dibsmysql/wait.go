@@ -78,7 +78,9 @@ func (w *waiting) poll(ctx context.Context) error {
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 		defer cancel()
-		_, _, _ = w.d.onClaim(ctx, on, claimTimeout, "SELECT RELEASE_LOCK("+name+"), 0")
+		if _, _, err := w.d.onClaim(ctx, on, claimTimeout, "SELECT RELEASE_LOCK("+name+"), 0"); errors.Is(err, errSlotTaken) {
+			w.d.unclaimLater(lateClaim{on, name})
+		}
 	}()
 	for !w.d.batons.refused.Load() && on == nil {
 		if conn := w.d.keeper.idle(); conn != nil {

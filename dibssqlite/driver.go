@@ -82,6 +82,7 @@ type Driver struct {
 // readiness says that the tables are there, in this file. A session made under another readiness is stale.
 type readiness struct {
 	file os.FileInfo // with Open; to notice that the file was replaced
+	path string      // with Open; without links: beside it are SQLite's other files
 	wal  bool        // with Open
 }
 

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/dibs-go/dibs/dibsdriver"
@@ -45,12 +46,16 @@ func (d *Driver) listUnchanged(ctx context.Context, prefix string) (records []di
 
 // quiet tells whether all that the database holds is in its file.
 func (d *Driver) quiet() (os.FileInfo, bool) {
+	path, err := filepath.EvalSymlinks(d.path) // SQLite's other files are beside what a link leads to
+	if err != nil {
+		return nil, false
+	}
 	for _, more := range []string{"-wal", "-journal"} {
-		if _, err := os.Stat(d.path + more); !os.IsNotExist(err) {
+		if _, err := os.Stat(path + more); !os.IsNotExist(err) {
 			return nil, false
 		}
 	}
-	fi, err := os.Stat(d.path)
+	fi, err := os.Stat(path)
 	return fi, err == nil
 }
 

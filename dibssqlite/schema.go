@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"modernc.org/sqlite"
@@ -69,6 +70,7 @@ func (d *Driver) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	before, _ := os.Stat(d.path)
 	s, err := d.newSession(ctx)
 	if err != nil {
 		return err
@@ -103,8 +105,12 @@ func (d *Driver) prepare(ctx context.Context) (err error) {
 		if r.file, err = os.Stat(d.path); err != nil {
 			return err
 		}
+		if r.path, err = filepath.EvalSymlinks(d.path); err != nil {
+			return err
+		}
 		s.made = r
-		kept = d.writer.first(s) // closing it would, if nobody else has the file open, take as long as all the rest
+		// Closing it would, if nobody else has the file open, take as long as all the rest. But it may have another file open, if that at the path was replaced.
+		kept = before != nil && os.SameFile(before, r.file) && d.writer.first(s)
 	}
 	d.ready.Store(r)
 	return nil

@@ -104,6 +104,9 @@ type written struct {
 
 func (d *Driver) written() (w written) {
 	path := d.filePath()
+	if r := d.ready.Load(); r != nil && d.own {
+		path = r.path
+	}
 	if path == "" {
 		return w
 	}

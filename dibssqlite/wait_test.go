@@ -3,6 +3,7 @@ package dibssqlite
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -132,5 +133,28 @@ func TestAWaitEndsWithTheDriver(t *testing.T) {
 	}
 	if err := <-ended; !errors.Is(err, dibsdriver.ErrClosed) {
 		t.Error(err)
+	}
+}
+
+// TestAWaitThroughALink: SQLite's other files are beside what the link leads to.
+func TestAWaitThroughALink(t *testing.T) {
+	path := tempFile(t)
+	other := open(t, path)
+	owner, _ := take(t, other, "k", time.Hour)
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	d := open(t, link)
+	ask(t, d, "k", "w")
+	w := &watch{d: d, p: dibsdriver.WaitParams{Key: "k", Waiter: "w"}}
+	quiet(t, other)
+	if w.free(t) {
+		t.Fatal("a key that is held")
+	}
+	release(t, other, "k", owner)
+	w.at = time.Now() // not for having waited
+	if !w.free(t) {
+		t.Error("a key that was released")
 	}
 }
