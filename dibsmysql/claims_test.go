@@ -13,6 +13,7 @@ func TestManyBatonsAreGivenAwayTogether(t *testing.T) {
 		const n = 50
 		w := newWire(t, b.Addr)
 		d := b.through(t, w, "")
+		d.db.SetMaxIdleConns(n) // so that none is closed, which is a command as well
 		owners := make([]string, n)
 		for i := range owners {
 			owners[i], _ = take(t, d, fmt.Sprint("k", i), time.Minute)
@@ -31,7 +32,7 @@ func TestManyBatonsAreGivenAwayTogether(t *testing.T) {
 		for i := range owners {
 			eventually(t, "the baton is free", func() bool { return b.batonFree(t, d, fmt.Sprint("k", i)) })
 		}
-		if sent := w.count() - before; sent > n/4 { // the connections that are closed say so, too
+		if sent := w.count() - before; sent > n/4 {
 			t.Errorf("%d statements for %d batons", sent, n)
 		}
 	})
