@@ -17,6 +17,7 @@ type counter struct {
 	driver.Connector
 	mu   sync.Mutex
 	seen []string
+	on   func(query string) // is told of each before it is run; may be nil
 }
 
 func newCounter(t testing.TB, dsn string) *counter {
@@ -31,6 +32,9 @@ func newCounter(t testing.TB, dsn string) *counter {
 func (c *counter) Driver() driver.Driver { return strangeDriver{} }
 
 func (c *counter) note(query string) {
+	if c.on != nil {
+		c.on(query)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.seen = append(c.seen, query)

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -217,6 +218,34 @@ func TestFileReplaced(t *testing.T) {
 		t.Error("two hold the key")
 	}
 	release(t, other, "k", theirs)
+}
+
+// TestFileReplacedWhileItIsOpened: by then we have the one open that nobody else will see.
+func TestFileReplacedWhileItIsOpened(t *testing.T) {
+	d, c := openCounting(t)
+	if err := open(t, d.path).Ping(t.Context()); err != nil { // makes it
+		t.Fatal(err)
+	}
+	other := open(t, d.path)
+	var once sync.Once
+	c.on = func(query string) {
+		if !strings.Contains(query, "journal_mode") {
+			return
+		}
+		once.Do(func() {
+			for _, more := range []string{"", "-wal", "-shm"} {
+				if err := os.Remove(d.path + more); err != nil && !os.IsNotExist(err) {
+					t.Error(err)
+				}
+			}
+			take(t, other, "k", time.Hour)
+		})
+	}
+	for range 2 {
+		if r, _ := ask(t, d, "k", ""); r.Acquired {
+			t.Error("two holders")
+		}
+	}
 }
 
 // TestTablesDropped: they come back.
