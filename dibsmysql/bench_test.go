@@ -44,7 +44,7 @@ func BenchmarkAlone(b *testing.B) {
 				func(key string) {
 					owner := literal(newOwner())
 					exec(d.q.acquire.with(literal(key), owner, "30000000", "1024", text("host pid 1"), text("")))
-					exec(d.q.release.with(literal(key), owner))
+					exec(d.q.release.with(literal(key), owner, d.whetherOthers(d.server.Load(), key)))
 				},
 				func(key string) {
 					owner := newOwner()
