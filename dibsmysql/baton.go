@@ -273,6 +273,9 @@ func (d *Driver) closeBatons() {
 		}
 	}
 	b.turns = nil
+	if b.claims.begins != nil {
+		b.claims.begins.Stop()
+	}
 }
 
 func pauseFor(ctx context.Context, d time.Duration) bool {

@@ -21,8 +21,9 @@ const (
 // claims belong to the lock of batons.
 type claims struct {
 	all     map[string]*claim // by key
-	running bool
-	wakesAt time.Time // when the goroutine looks again by itself
+	running bool              // the goroutine, or it begins soon
+	begins  *time.Timer       // then
+	wakesAt time.Time         // when the goroutine looks again by itself
 	kick    chan struct{}
 	late    []lateClaim // to be given away when the keeper's connection is free
 }
@@ -63,7 +64,14 @@ func (c *claims) add(d *Driver, s *server, key, owner string) {
 	if !c.running {
 		c.kick = make(chan struct{}, 1)
 		c.running, c.wakesAt = true, cl.due
-		c.running = d.inBackground(d.claim)
+		// Not before there is something to do: most holds are over by then, and to start a goroutine costs as much as a tenth of a round trip.
+		c.begins = time.AfterFunc(claimAfter, func() {
+			if !d.inBackground(d.claim) {
+				d.batons.mu.Lock()
+				defer d.batons.mu.Unlock()
+				c.running = false
+			}
+		})
 	}
 }
 
