@@ -107,8 +107,10 @@ func TestRowsOutage(t *testing.T) {
 		fresh := b.rows(t, "")
 		lost := make(chan error, 1)
 		has := make(chan struct{})
+		long, cancel := context.WithTimeout(t.Context(), time.Minute) // a server needs its time to start again
+		defer cancel()
 		go func() {
-			lost <- holder.Do(within(t), "a", func(ctx context.Context, tx *sql.Tx) error {
+			lost <- holder.Do(long, "a", func(ctx context.Context, tx *sql.Tx) error {
 				if err := set(1, 5)(ctx, tx); err != nil {
 					return err
 				}
@@ -122,7 +124,7 @@ func TestRowsOutage(t *testing.T) {
 		var ran atomic.Int64
 		for range 20 {
 			wg.Go(func() {
-				if err := r.Do(within(t), "a", func(context.Context, *sql.Tx) error { ran.Add(1); return nil }); err != nil {
+				if err := r.Do(long, "a", func(context.Context, *sql.Tx) error { ran.Add(1); return nil }); err != nil {
 					t.Error(err)
 				}
 			})
