@@ -12,9 +12,9 @@ import (
 
 // Processes that are frozen and killed while they change business data.
 var transferCases = []testcase{
-	{name: "S7/B02/frozen_holder", run: frozenBeforeTheFence, needs: fences | freeTTL},
-	{name: "S7/B02/transfers_fenced", run: func(e *env) { transferring(e, true) }, needs: fences | freeTTL | quick},
-	{name: "S7/B02/transfers_without_a_fence", run: func(e *env) { transferring(e, false) }, needs: fences | freeTTL | quick},
+	{name: "S7/B02/frozen_holder", run: frozenBeforeTheFence, needs: fences | freeTTL | processes},
+	{name: "S7/B02/transfers_fenced", run: func(e *env) { transferring(e, true) }, needs: fences | freeTTL | quick | processes},
+	{name: "S7/B02/transfers_without_a_fence", run: func(e *env) { transferring(e, false) }, needs: fences | freeTTL | quick | processes},
 }
 
 // freeze stops a process, where there is one writer while it is not that: nobody else could go on.
