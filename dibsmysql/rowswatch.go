@@ -31,7 +31,8 @@ type rowWatch struct {
 	turn  chan struct{} // who has its token uses what follows
 	conn  *sql.Conn
 	where string    // the server that conn leads to
-	began time.Time // at the latest then did it start
+	began time.Time // then did it start, or less than a second later: the server counts whole ones
+	away  time.Time // when it last did not answer
 }
 
 func (w *rowWatch) init(r *Rows) {
@@ -122,13 +123,14 @@ func (w *rowWatch) use(ctx context.Context, f func(context.Context, *sql.Conn) e
 	defer func() { w.turn <- struct{}{} }()
 	if w.conn == nil {
 		if err := w.open(ctx); err != nil {
+			w.away = time.Now()
 			return err
 		}
 	}
 	err := f(ctx, w.conn)
 	if err != nil && code(err) == 0 {
 		drop(w.conn)
-		w.conn = nil
+		w.conn, w.away = nil, time.Now()
 	}
 	return err
 }
@@ -171,11 +173,13 @@ func (w *rowWatch) look(ctx context.Context, conn *sql.Conn) error {
 	}
 	for _, h := range holds {
 		client, there := threads[h.thread]
+		// A server that has started anew may have given the number to another session.
+		before := h.since.Before(w.began)
 		if h.client == "" {
 			h.client = client
+			before = before || h.since.Before(w.began.Add(time.Second)) && h.since.Before(w.away)
 		}
-		// A server that has started anew may have given the number to another session.
-		if !there || client != h.client || h.since.Before(w.began) {
+		if !there || client != h.client || before {
 			h.lose()
 		}
 	}
