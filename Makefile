@@ -8,7 +8,8 @@ SHELL := /usr/bin/env bash
 # Memory is cheaper than time: less of it goes into collecting garbage.
 TEST_ENV := GOGC=400 GOFLAGS="$(strip $(GOFLAGS) -buildvcs=false)"
 TESTSUM  := $(TEST_ENV) .bin/testsum \
-	-check gofmt='nice -n 19 scripts/lint gofmt' -check vet='nice -n 19 scripts/lint vet' -check staticcheck='nice -n 19 scripts/lint staticcheck'
+	-check gofmt='nice -n 19 scripts/lint gofmt' -check vet='nice -n 19 scripts/lint vet' -check staticcheck='nice -n 19 scripts/lint staticcheck' \
+	-again 'go test $(TAGS) -json -race -count=3 -vet=off -timeout=10m -run'
 
 .PHONY: help
 help: ## Show what there is to make
@@ -20,8 +21,9 @@ test: deps ## Lint, and test every guarantee on every store (10 minutes at most)
 
 .PHONY: test-all
 test-all: export DIBS_TEST_LONG := 1
+test-all: TAGS := -tags slowwire,clusters
 test-all: deps ## The same, and fault runs that take minutes, slow wires, and clusters
-	@$(TESTSUM) -- scripts/test -tags slowwire,clusters -timeout=120m
+	@$(TESTSUM) -- scripts/test $(TAGS) -timeout=120m
 
 .PHONY: deps
 deps: ## Install what the tests need (on Debian, as root)

@@ -47,7 +47,7 @@ func TestS7_InTx(t *testing.T) {
 func TestInTxSectionOver(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "New")
-	l := locker(t, b.driver, &dibs.Config{RequestTimeout: 200 * time.Millisecond, TTL: 2 * time.Second})
+	l := locker(t, b.driver, &dibs.Config{RequestTimeout: 2 * time.Second, TTL: 10 * time.Second})
 	lock, _ := hold(t, l, "k")
 	err := InTx(within(t), b.db, lock, func(tx *sql.Tx) error {
 		// The file is ours, so that the release cannot be confirmed.

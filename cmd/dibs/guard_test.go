@@ -67,7 +67,7 @@ func TestB56_WrapperIsFrozen(t *testing.T) {
 			on(t, hard(how), func(t *testing.T, b *bed) {
 				r := b.ticker(how, "--ttl", "2")
 				next := b.next()
-				r.signal(syscall.SIGSTOP)
+				r.freeze()
 				b.inTurn(next)
 				r.signal(syscall.SIGCONT)
 				r.want(80, `"k"`, "lock lost", "COMMAND was stopped")
@@ -229,7 +229,7 @@ func TestGuardIsStopped(t *testing.T) {
 	before := wakeUps(guard)
 	_ = syscall.Kill(guard, syscall.SIGSTOP)
 	b.must("the guard was stopped and goes on", func() bool { return wakeUps(guard) > before && state(guard) != "T" })
-	r.signal(syscall.SIGSTOP)
+	r.freeze()
 	b.inTurn(next)
 	r.signal(syscall.SIGCONT)
 	r.want(80, "lock lost")
@@ -300,7 +300,7 @@ func TestStoppedCommandIsEndedWithTheLease(t *testing.T) {
 	command := b.number("pid")
 	_ = syscall.Kill(command, syscall.SIGSTOP)
 	b.must("the command is stopped", func() bool { return state(command) == "T" })
-	r.signal(syscall.SIGSTOP)
+	r.freeze()
 	b.must("TERM is heard", func() bool { return b.exists("term") })
 	b.must("the command has ended", func() bool { return !alive(command) })
 	r.signal(syscall.SIGCONT)
@@ -329,7 +329,7 @@ func TestB53_GrandchildrenEndToo(t *testing.T) {
 				unblock := func() {}
 				switch who {
 				case "wrapper frozen":
-					r.signal(syscall.SIGSTOP)
+					r.freeze()
 				case "wrapper killed":
 					r.signal(syscall.SIGKILL)
 				case "guard killed":
@@ -362,8 +362,7 @@ func TestFrozenWrapperOfACommandThatEndedInTime(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bed) {
 		r := b.untilGo(3, "--ttl", "3")
 		command := b.number("pid")
-		r.signal(syscall.SIGSTOP)
-		b.must("the wrapper is stopped", func() bool { return state(r.pid()) == "T" })
+		r.freeze()
 		b.touch("go")
 		b.must("the command has ended", func() bool { return !alive(command) })
 		b.start("run", "k", "--", "true").want(0) // waits until the lease has lapsed

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"os"
 	"strconv"
+	"syscall"
 	"time"
 
 	_ "modernc.org/sqlite"
@@ -20,6 +21,18 @@ func (b *bed) touch(name string) {
 	if err := os.WriteFile(b.path(name), nil, 0o600); err != nil {
 		b.t.Fatal(err)
 	}
+}
+
+// freeze stops a dibs, where the store is a file while it is not writing: nobody else could go on.
+func (r *running) freeze() {
+	r.b.t.Helper()
+	unblock := func() {}
+	if r.b.served == nil {
+		unblock = r.b.blockStore()
+	}
+	defer unblock()
+	r.signal(syscall.SIGSTOP)
+	r.b.must("it is stopped", func() bool { return state(r.pid()) == "T" })
 }
 
 // blockStore makes the store as good as away: it answers nobody (SQLite: nobody who writes) until the returned function is called.

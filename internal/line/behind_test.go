@@ -9,6 +9,7 @@ import (
 
 	"github.com/dibs-go/dibs/dibsdriver"
 	"github.com/dibs-go/dibs/dibsmem"
+	"github.com/dibs-go/dibs/internal/settle"
 )
 
 // TestBehindAHolderOfThisProcessNobodyAsks.
@@ -32,7 +33,11 @@ func TestWhoKnowsThatTheStoreWorksWaitsAnOutageOut(t *testing.T) {
 		"behind a holder": func(h *house, t *testing.T) func() {
 			g, _ := h.Join(t.Context(), "k", terms, 0)
 			time.Sleep(time.Minute)
-			return func() { h.release("k", g); h.store.Fail(errors.New("down")) }
+			return func() {
+				h.Settler.Release(settle.Release{Key: "k", Owner: g.Owner, Life: g.Life})
+				h.store.Fail(errors.New("down"))
+				h.Ended("k", g.Owner)
+			}
 		},
 		"just after an answer": func(h *house, t *testing.T) func() {
 			h.Limits.PollMin, h.Limits.PollMax = time.Second, time.Second

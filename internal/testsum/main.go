@@ -1,7 +1,7 @@
 // Command testsum runs the checks and tests of this repository and ends with one line that says how many passed, failed and
 // were skipped:
 //
-//	go run ./internal/testsum [-check NAME=COMMAND]... -- go test -json PACKAGE...
+//	go run ./internal/testsum [-check NAME=COMMAND]... [-again COMMAND] -- go test -json PACKAGE...
 //
 // Each check is a shell command that is run beside the tests, one after the other; it counts as one, passed or failed, and its
 // output is shown, after the tests, if it failed. Of the tests, one line is shown for each package, and the whole output of each one that failed.
@@ -12,6 +12,13 @@
 // skipped: then it counts as one more. A package that failed for a reason that no test of it has (it did not build, panicked
 // outside of tests, ran out of time between them) counts as one failed; a test that was started and never ended, because
 // its process panicked, exited or ran out of time, as failed too. So no run that went wrong ends with "0 failed".
+//
+// # Again
+//
+// With -again, a test that failed is run once more, by itself, with nothing beside it, as COMMAND PATTERN PACKAGE ("go test -json -count=3 -run"): what it
+// measures is time, and a machine that is busy with all the other tests may be to blame. If it passes it counts as passed, its failure is
+// shown nevertheless, and the end of the run names it. That is for single tests: if more than five have failed, or anything that
+// is certain whatever the machine does (a data race, a panic, a package that does not build, a test that did not end, a check), nothing is run again.
 //
 // # Exit status
 //
@@ -43,49 +50,61 @@ func main() {
 // check is a shell command that passes or fails.
 type check struct{ name, command string }
 
-const usage = "usage: testsum [-check NAME=COMMAND]... -- go test -json PACKAGE..."
+const usage = "usage: testsum [-check NAME=COMMAND]... [-again COMMAND] -- go test -json PACKAGE..."
 
-func parse(args []string) (checks []check, test []string, err error) {
+// order is what is to be run.
+type order struct {
+	checks []check
+	test   []string
+	again  string // a shell command, "" for none
+}
+
+func parse(args []string) (o order, err error) {
 	for len(args) > 0 {
 		switch {
 		case args[0] == "--":
 			if len(args) == 1 {
-				return nil, nil, errors.New("no test command after --")
+				return o, errors.New("no test command after --")
 			}
-			return checks, args[1:], nil
+			o.test = args[1:]
+			return o, nil
 		case args[0] == "-check" && len(args) > 1:
 			name, command, ok := strings.Cut(args[1], "=")
 			if !ok || name == "" || command == "" {
-				return nil, nil, fmt.Errorf("-check %q: want NAME=COMMAND", args[1])
+				return o, fmt.Errorf("-check %q: want NAME=COMMAND", args[1])
 			}
-			checks = append(checks, check{name, command})
+			o.checks = append(o.checks, check{name, command})
+			args = args[2:]
+		case args[0] == "-again" && len(args) > 1:
+			o.again = args[1]
 			args = args[2:]
 		default:
-			return nil, nil, fmt.Errorf("unexpected %q", args[0])
+			return o, fmt.Errorf("unexpected %q", args[0])
 		}
 	}
-	return nil, nil, errors.New("no test command")
+	return o, errors.New("no test command")
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	checks, test, err := parse(args)
+	o, err := parse(args)
 	if err != nil {
 		fmt.Fprintf(stderr, "testsum: %v\n%s\n", err, usage)
 		return 2
 	}
 	s := newSummary(stdout)
-	checked := make(chan func() (string, error), len(checks))
+	checked := make(chan func() (string, error), len(o.checks))
 	go func() { // ends with the last check, which is waited for
-		for _, c := range checks {
+		for _, c := range o.checks {
 			out, err := command(ctx, "sh", "-c", c.command).CombinedOutput()
 			checked <- func() (string, error) { return string(out), err }
 		}
 	}()
-	ended := tests(ctx, s, stderr, test)
-	for _, c := range checks {
+	ended := tests(ctx, s, stderr, o.test)
+	for _, c := range o.checks {
 		s.check(c.name, <-checked)
 	}
 	s.ended(ended)
+	s.again(ctx, stderr, o.again)
 	return s.close()
 }
 

@@ -47,7 +47,7 @@ func goTest(t *testing.T, files map[string]string, args ...string) (int, string)
 	t.Setenv("GOFLAGS", "")
 	t.Setenv("GOCOVERDIR", "")
 	var out buffer
-	code := run(t.Context(), append([]string{"--", "go", "test", "-json"}, args...), &out, &out)
+	code := run(t.Context(), append([]string{"-again", "go test -json -count=2 -run", "--", "go", "test", "-json"}, args...), &out, &out)
 	return code, out.String()
 }
 
@@ -200,7 +200,7 @@ func TestCutOff(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	for _, args := range [][]string{nil, {"--"}, {"-check"}, {"-check", "name", "--", "true"}, {"-check", "=x", "--", "true"}, {"what"}} {
+	for _, args := range [][]string{nil, {"--"}, {"-check"}, {"-check", "name", "--", "true"}, {"-check", "=x", "--", "true"}, {"-again"}, {"-again", "true"}, {"what"}} {
 		var out buffer
 		if code := run(t.Context(), args, &out, &out); code != 2 || !strings.Contains(out.String(), "usage:") {
 			t.Errorf("%q: exit status %d, output %q", args, code, out.String())

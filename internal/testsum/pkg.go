@@ -48,7 +48,7 @@ func (p *pkg) test(s *summary, ev event) {
 		}
 		if t == nil || !t.childFailed {
 			p.failed++
-			s.fail(p.path + " " + ev.Test)
+			s.failedTest(failure{p.path + " " + ev.Test, p.path, ev.Test})
 		}
 		delete(p.tests, ev.Test)
 	case "skip":
@@ -57,6 +57,11 @@ func (p *pkg) test(s *summary, ev event) {
 		s.skips = append(s.skips, p.path+" "+ev.Test+p.reason(ev.Test))
 		delete(p.tests, ev.Test)
 	}
+}
+
+// isCertain reports whether a line tells of a fault that no busy machine makes.
+func isCertain(line string) bool {
+	return strings.HasPrefix(line, "WARNING: DATA RACE") || strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")
 }
 
 // parentOf finds the nearest test that this one is part of: the name of a subtest may itself have slashes.
@@ -90,6 +95,7 @@ func (p *pkg) end(s *summary, ev event) {
 		p.show(s, func(o output) bool { return o.test == "" && isResult(o.text) })
 		return
 	}
+	s.certain = s.certain || slices.ContainsFunc(p.output, func(o output) bool { return isCertain(o.text) })
 	// What never ended: only the innermost counts.
 	cut := false
 	for _, name := range slices.Sorted(maps.Keys(p.tests)) {

@@ -27,17 +27,21 @@ type summary struct {
 	packages map[string]*pkg
 
 	passed, failed, skipped int
-	failures, skips         []string // their names, for the end
+	failures                []failure
+	skips, unsteady         []string // their names, for the end
 	failedChecks            int
+	certain                 bool // a failure is the code's, whatever the machine did
 }
 
 func newSummary(out io.Writer) *summary {
 	return &summary{out: out, packages: make(map[string]*pkg)}
 }
 
-func (s *summary) fail(name string) {
+func (s *summary) fail(name string) { s.failedTest(failure{name: name}) }
+
+func (s *summary) failedTest(f failure) {
 	s.failed++
-	s.failures = append(s.failures, name)
+	s.failures = append(s.failures, f)
 }
 
 // check runs one check and counts it.
@@ -102,7 +106,12 @@ func (s *summary) close() int {
 			fmt.Fprintf(s.out, "\n%s:\n  %s\n", title, strings.Join(names, "\n  "))
 		}
 	}
-	list("failed", s.failures)
+	var failed []string
+	for _, f := range s.failures {
+		failed = append(failed, f.name)
+	}
+	list("failed", failed)
+	list("failed beside other tests (above) and passed by themselves", s.unsteady)
 	list("skipped (which fails the run: a test that did not run proves nothing)", s.skips)
 	ok := s.failed == 0 && s.skipped == 0
 	if ok && s.passed == 0 {
