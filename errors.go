@@ -51,6 +51,9 @@ type Info struct {
 	Since time.Time
 	// ExpiresIn is what was left of the lease when the store answered. A living holder renews it.
 	ExpiresIn time.Duration
+	// Ending, which only [Locker.Locks] tells, is true of a lock that nobody can renew any more, and that ends when it expires: it was broken ([Locker.Break]), or released
+	// within its [MinHold].
+	Ending bool
 }
 
 // BusyError says who holds a key that could not be had. It is [ErrBusy] to errors.Is.

@@ -25,7 +25,7 @@ func (l *Locker) Locks(ctx context.Context, prefix string) ([]Info, error) {
 }
 
 func (e *engine) info(r dibsdriver.Record) Info {
-	return Info{Key: e.userKey(r.Key), Holder: r.Holder, Note: r.Note, Token: r.Token, Since: r.Since, ExpiresIn: r.ExpiresIn}
+	return Info{Key: e.userKey(r.Key), Holder: r.Holder, Note: r.Note, Token: r.Token, Since: r.Since, ExpiresIn: r.ExpiresIn, Ending: r.Ending}
 }
 
 // Break makes a lock end at its expiry: it can be renewed no more, and its holder finds that out when it next tries to. Of several

@@ -150,6 +150,8 @@ type Record struct {
 	Since time.Time
 	// ExpiresIn is what was left of it when the store answered.
 	ExpiresIn time.Duration
+	// Ending tells that the lease is not open: it was broken, or released into its min hold, and nobody can renew it. Only List needs to tell.
+	Ending bool
 }
 
 // Limits says what a store can do.

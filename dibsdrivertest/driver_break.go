@@ -97,6 +97,11 @@ func driverList(e *env) {
 			e.Errorf("listed %+v", r)
 		}
 	}
+	for _, r := range records {
+		if r.Ending {
+			e.Errorf("may be renewed, and is listed as ending: %+v", r)
+		}
+	}
 	e.until(e.ttl+e.slack, "expired leases are not listed", func() bool {
 		records, err := d.List(e.Context(), "")
 		e.ok(err, "list")

@@ -90,18 +90,30 @@ func renewExpired(e *env) {
 func renewClosed(e *env) {
 	d := e.driver()
 	broken, kept := e.params("broken"), e.params("kept")
+	broken.TTL = max(broken.TTL, 30*time.Second) // it is looked at later
 	r := e.take(d, broken)
 	_, err := d.Break(e.Context(), dibsdriver.BreakParams{Key: "broken", Token: r.Token})
 	e.ok(err, "break")
 	e.renews(dibsdriver.Lost, d, "broken", broken.Owner)
+	e.listedAsEnding("broken")
 
 	if l, _ := d.Limits(); l.SessionTTL > 0 {
 		return // no min hold there
 	}
 	e.take(d, kept)
-	e.ok(d.Release(e.Context(), dibsdriver.ReleaseParams{Key: "kept", Owner: kept.Owner, Keep: e.ttl}), "release")
+	e.ok(d.Release(e.Context(), dibsdriver.ReleaseParams{Key: "kept", Owner: kept.Owner, Keep: 30 * time.Second}), "release")
 	e.renews(dibsdriver.Lost, d, "kept", kept.Owner)
 	e.refused(e.driver(), "kept")
+	e.listedAsEnding("kept")
+}
+
+func (e *env) listedAsEnding(key string) {
+	e.Helper()
+	records, err := e.driver().List(e.Context(), key)
+	e.ok(err, "list")
+	if len(records) != 1 || records[0].Key != key || !records[0].Ending {
+		e.Errorf("listed %+v, which nobody may renew", records)
+	}
 }
 
 func renewOrder(e *env) {

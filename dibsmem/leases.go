@@ -127,7 +127,9 @@ func (s *Store) List(ctx context.Context, prefix string) ([]dibsdriver.Record, e
 	var records []dibsdriver.Record
 	for key, r := range s.keys {
 		if r.held(now) && strings.HasPrefix(key, prefix) {
-			records = append(records, r.record(key, now))
+			record := r.record(key, now)
+			record.Ending = !r.open
+			records = append(records, record)
 		}
 	}
 	sort.Slice(records, func(i, j int) bool { return records[i].Key < records[j].Key })

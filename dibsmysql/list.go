@@ -28,10 +28,12 @@ func (d *Driver) List(ctx context.Context, prefix string) ([]dibsdriver.Record, 
 	err := d.each(ctx, "list", d.q.list.with(within), func() { records = nil }, func(rows *sql.Rows) error {
 		var key string
 		r := row{there: true}
-		if err := rows.Scan(&key, &r.token, &r.left, &r.since, &r.holder, &r.note); err != nil {
+		if err := rows.Scan(&key, &r.token, &r.left, &r.since, &r.open, &r.holder, &r.note); err != nil {
 			return err
 		}
-		records = append(records, r.record(key))
+		record := r.record(key)
+		record.Ending = !r.open
+		records = append(records, record)
 		return nil
 	})
 	return records, err

@@ -34,33 +34,10 @@ func TestFact33_B47_ReadOnlyUnderLoad(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var all sync.WaitGroup
-		var readOnly atomic.Bool // set before and reset after the server is
-		var before, refused, after atomic.Int32
-		for i := range 8 { // the load: each has a key to itself
+		var load readOnlyLoad
+		for i := range 8 { // each has a key to itself
 			w := []*dibs.Locker{l, other}[i%2]
-			all.Go(func() {
-				for ctx.Err() == nil {
-					during := readOnly.Load()
-					ran, err := w.TryDo(ctx, fmt.Sprint("key ", i), func(context.Context) error { return nil })
-					switch {
-					case ctx.Err() != nil:
-					case err == nil && ran && !during && refused.Load() == 0:
-						before.Add(1)
-					case err == nil && ran && !during:
-						after.Add(1)
-					case err == nil && !ran:
-						// A key of its own is busy only by a release that is still under way, which a read-only server has refused.
-						if !during && refused.Load() == 0 {
-							t.Errorf("worker %d: its own key is busy", i)
-						}
-					case errors.Is(err, dibs.ErrReadOnly) && errors.Is(err, dibs.ErrUnavailable) && !errors.Is(err, dibs.ErrBusy):
-						refused.Add(1)
-					case err != nil:
-						t.Errorf("worker %d: %v", i, err)
-					}
-					time.Sleep(5 * time.Millisecond)
-				}
-			})
+			all.Go(func() { load.work(ctx, t, w, fmt.Sprint("key ", i)) })
 		}
 		type had struct {
 			key string
@@ -76,27 +53,12 @@ func TestFact33_B47_ReadOnlyUnderLoad(t *testing.T) {
 				_ = lock.Release()
 			})
 		}
-		eventually(t, "there is load", func() bool { return before.Load() > 50 })
+		eventually(t, "there is load", func() bool { return load.before.Load() > 50 })
 
-		readOnly.Store(true)
+		load.readOnly.Store(true)
 		b.must(t, b.admin, "SET GLOBAL read_only = ON")
 		set := time.Now()
-		fresh := b.client(t, b.pool(t, ""), 2*time.Second)
-		for what, f := range map[string]func() error{
-			"a first contact":      func() error { _, _, err := fresh.Acquire(t.Context(), "new"); return err },
-			"a key of its own":     func() error { _, _, err := l.Acquire(t.Context(), "new"); return err },
-			"a key that is held":   func() error { _, _, err := fresh.TryAcquire(t.Context(), "long"); return err },
-			"ping":                 func() error { return l.Ping(t.Context()) },
-			"ping of a new client": func() error { return fresh.Ping(t.Context()) },
-		} {
-			began := time.Now()
-			if err := f(); !errors.Is(err, dibs.ErrReadOnly) || !errors.Is(err, dibs.ErrUnavailable) || errors.Is(err, dibs.ErrBusy) {
-				t.Errorf("%s: %v", what, err)
-			}
-			if took := time.Since(began); took > 2*time.Second {
-				t.Errorf("%s took %s", what, took)
-			}
-		}
+		b.readOnlyIsSaid(t, l)
 		var lostAt time.Time
 		select {
 		case lostAt = <-shortEnded:
@@ -115,7 +77,7 @@ func TestFact33_B47_ReadOnlyUnderLoad(t *testing.T) {
 			t.Errorf("the long lease had half a minute left: %v", long.Err())
 		}
 		b.must(t, b.admin, "SET GLOBAL read_only = OFF")
-		readOnly.Store(false)
+		load.readOnly.Store(false)
 		writable := time.Now()
 		if err := long.Verify(within(t)); err != nil {
 			t.Errorf("the long lease: %v", err)
@@ -139,14 +101,66 @@ func TestFact33_B47_ReadOnlyUnderLoad(t *testing.T) {
 		if took := time.Since(writable); took > 5*time.Second+2*time.Second {
 			t.Errorf("the last waiter had its key %s after the server took writes again", took)
 		}
-		eventually(t, "the load goes on", func() bool { return after.Load() > 50 })
+		eventually(t, "the load goes on", func() bool { return load.after.Load() > 50 })
 		cancel()
 		all.Wait()
-		if refused.Load() == 0 {
+		if load.refused.Load() == 0 {
 			t.Error("nothing was refused")
 		}
 		if err := short.Release(); !errors.Is(err, dibs.ErrLost) {
 			t.Errorf("releasing the short lease: %v", err)
 		}
 	})
+}
+
+// readOnlyIsSaid requires that whatever is asked of a read-only server is told so, by l and by who has not been there before.
+func (b *bed) readOnlyIsSaid(t *testing.T, l *dibs.Locker) {
+	t.Helper()
+	fresh := b.client(t, b.pool(t, ""), 2*time.Second)
+	for what, f := range map[string]func() error{
+		"a first contact":      func() error { _, _, err := fresh.Acquire(t.Context(), "new"); return err },
+		"a key of its own":     func() error { _, _, err := l.Acquire(t.Context(), "new"); return err },
+		"a key that is held":   func() error { _, _, err := fresh.TryAcquire(t.Context(), "long"); return err },
+		"ping":                 func() error { return l.Ping(t.Context()) },
+		"ping of a new client": func() error { return fresh.Ping(t.Context()) },
+	} {
+		began := time.Now()
+		if err := f(); !errors.Is(err, dibs.ErrReadOnly) || !errors.Is(err, dibs.ErrUnavailable) || errors.Is(err, dibs.ErrBusy) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("%s took %s", what, took)
+		}
+	}
+}
+
+// readOnlyLoad is what workers under load came by, before a server was read-only, then, and after it.
+type readOnlyLoad struct {
+	readOnly               atomic.Bool // set before and reset after the server is
+	before, refused, after atomic.Int32
+}
+
+// work takes a key of its own again and again.
+func (r *readOnlyLoad) work(ctx context.Context, t *testing.T, l *dibs.Locker, key string) {
+	for ctx.Err() == nil {
+		during := r.readOnly.Load()
+		ran, err := l.TryDo(ctx, key, func(context.Context) error { return nil })
+		switch {
+		case ctx.Err() != nil:
+		case err == nil && ran && !during && r.refused.Load() == 0:
+			r.before.Add(1)
+		case err == nil && ran && !during:
+			r.after.Add(1)
+		case err == nil && !ran:
+			// A key of its own is busy only by a release that is still under way, which a read-only server has refused.
+			if !during && r.refused.Load() == 0 {
+				t.Errorf("%s is busy, which nobody else takes", key)
+			}
+		case errors.Is(err, dibs.ErrReadOnly) && errors.Is(err, dibs.ErrUnavailable) && !errors.Is(err, dibs.ErrBusy):
+			r.refused.Add(1)
+		case err != nil:
+			t.Errorf("%s: %v", key, err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
 }

@@ -95,7 +95,7 @@ func (d *Driver) list(s *session, prefix string) (records []dibsdriver.Record, e
 		var key sql.RawBytes
 		var left, since int64
 		var r dibsdriver.Record
-		if err := rows.Scan(&key, &r.Token, &left, &since, &r.Holder, &r.Note); err != nil {
+		if err := rows.Scan(&key, &r.Token, &left, &since, &r.Ending, &r.Holder, &r.Note); err != nil {
 			return err
 		}
 		r.Key, r.ExpiresIn, r.Since = string(key), time.Duration(left)*time.Millisecond, time.UnixMilli(since).UTC()

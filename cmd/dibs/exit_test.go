@@ -163,6 +163,12 @@ func TestMinHoldOutlivesTheCommand(t *testing.T) {
 			t.Errorf("it took %s", took)
 		}
 		b.start("run", "-n", "k", "--", "true").want(75, "busy")
+		if l := b.locks(); len(l) != 1 || !l[0].Ending {
+			t.Errorf("it ends by itself, and ls shows %+v", l)
+		}
+		if _, out, _ := b.run("ls"); !strings.Contains(out, "s, not renewed") {
+			t.Errorf("ls does not say that it ends: %s", out)
+		}
 	})
 }
 

@@ -72,6 +72,7 @@ type lock struct {
 	Token             int64
 	Since             time.Time
 	ExpiresIn         float64 `json:"expires_in_seconds"`
+	Ending            bool
 }
 
 func (b *bed) locks(prefix ...string) []lock {

@@ -42,16 +42,25 @@ func TestHandoffsEndWithTheTokens(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		n := h.sections(t, ctx, 5, time.Millisecond)
-		first, _ := store.List(t.Context(), "")
+		token := func() int64 { // in the midst of a section
+			time.Sleep(500 * time.Microsecond)
+			held, err := store.List(t.Context(), "")
+			if err != nil || len(held) != 1 {
+				t.Fatal(held, err)
+			}
+			return held[0].Token
+		}
+		first := token()
+		time.Sleep(9 * time.Second)
+		last := token()
 		<-ctx.Done()
-		last, _ := store.List(t.Context(), "")
 		if n.Load() < 9_900 {
 			t.Errorf("%d sections of 1 ms in 10 s", n.Load())
 		}
 		time.Sleep(time.Second) // the last section ends
 		synctest.Wait()
-		if len(first) > 0 && len(last) > 0 && last[0].Token-first[0].Token < dibsdriver.TokenStep {
-			t.Error("one acquisition was handed on more often than tokens allow")
+		if last-first < dibsdriver.TokenStep {
+			t.Errorf("one acquisition was handed on more often than tokens allow: %d, then %d", first, last)
 		}
 		h.done(t)
 	})

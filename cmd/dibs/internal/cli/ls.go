@@ -24,7 +24,8 @@ func newList() *cobra.Command {
 		Aliases: []string{"list"},
 		Short:   "Show who holds what",
 		Long: `Shows the keys that are held now (those that begin with PREFIX), who holds them, since when, and when their leases end.
-A living holder renews its lease, so EXPIRES IN begins anew every third of the TTL.
+A living holder renews its lease, so EXPIRES IN begins anew every third of the TTL;
+"not renewed" beside it is a lock that was broken, or that was let go within its --min-hold, and ends then.
 
 What is not printable in keys, holders and notes is shown escaped; --json has it exactly.`,
 		Args: atMost(1, "one PREFIX at most"),
@@ -57,12 +58,13 @@ type lockJSON struct {
 	Token     int64   `json:"token"`
 	Since     *string `json:"since"` // null where the store does not tell
 	ExpiresIn float64 `json:"expires_in_seconds"`
+	Ending    bool    `json:"ending,omitempty"` // nobody renews it any more
 }
 
 func lockList(locks []dibs.Info) []lockJSON {
 	list := make([]lockJSON, 0, len(locks)) // not nil: an empty list is [], not null
 	for _, l := range locks {
-		j := lockJSON{Key: l.Key, Holder: l.Holder, Note: l.Note, Token: l.Token, ExpiresIn: math.Round(l.ExpiresIn.Seconds()*1000) / 1000}
+		j := lockJSON{Key: l.Key, Holder: l.Holder, Note: l.Note, Token: l.Token, ExpiresIn: math.Round(l.ExpiresIn.Seconds()*1000) / 1000, Ending: l.Ending}
 		if !l.Since.IsZero() {
 			since := l.Since.UTC().Format(time.RFC3339)
 			j.Since = &since
@@ -81,8 +83,12 @@ func lockTable(locks []dibs.Info) string {
 		if !l.Since.IsZero() {
 			since = l.Since.UTC().Format(time.RFC3339)
 		}
+		left := l.ExpiresIn.Round(100 * time.Millisecond).String()
+		if l.Ending {
+			left += ", not renewed"
+		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\n", exit.Printable(l.Key), exit.Printable(l.Holder), since,
-			l.ExpiresIn.Round(100*time.Millisecond), l.Token, exit.Printable(l.Note))
+			left, l.Token, exit.Printable(l.Note))
 	}
 	t.Flush()
 	return b.String()
