@@ -64,6 +64,14 @@ type Fencing struct {
 	// Fence, InTx and InTxAndRelease are those of the driver's package.
 	Fence                func(ctx context.Context, tx FenceTx, lock *dibs.Lock) error
 	InTx, InTxAndRelease func(ctx context.Context, db *sql.DB, lock *dibs.Lock, fn func(tx *sql.Tx) error) error
+	// Guard updates a row on DB by the Guard of the driver's package.
+	Guard func(ctx context.Context, row GuardedRow, token int64, set string, args ...any) error
+}
+
+// GuardedRow is a row with a column fence, as the drivers' Guards know it.
+type GuardedRow struct {
+	Table, Where string
+	Args         []any
 }
 
 // FenceTx is what can be fenced: the drivers' Tx.

@@ -33,5 +33,8 @@ func (p *poolDriver) Fencing() dibsdrivertest.Fencing {
 		Fence: func(ctx context.Context, tx dibsdrivertest.FenceTx, lock *dibs.Lock) error {
 			return dibsmysql.Fence(ctx, tx, lock)
 		},
+		Guard: func(ctx context.Context, r dibsdrivertest.GuardedRow, token int64, set string, args ...any) error {
+			return dibsmysql.Guard{Table: r.Table, Where: r.Where, Args: r.Args}.Update(ctx, p.db, token, set, args...)
+		},
 	}
 }

@@ -45,7 +45,7 @@ func topics() [][]testcase {
 		lossCases, retryCases, ambiguousCases, givingBackCases, shutdownCases, workCases, reentryCases,
 		holdCases, minHoldCases, tokenCases, ttlCases, waitCases, lineCases, fairCases, outageCases, batchCases,
 		operatorCases, configCases, eventCases, leakCases, raceCases, loadCases, processCases,
-		fenceCases, inTxCases, transferCases,
+		fenceCases, inTxCases, transferCases, guardCases,
 	}
 }
 

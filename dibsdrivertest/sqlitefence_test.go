@@ -56,6 +56,9 @@ func (d *sqliteDriver) Fencing() dibsdrivertest.Fencing {
 		Fence: func(ctx context.Context, tx dibsdrivertest.FenceTx, lock *dibs.Lock) error {
 			return dibssqlite.Fence(ctx, tx, lock)
 		},
+		Guard: func(ctx context.Context, r dibsdrivertest.GuardedRow, token int64, set string, args ...any) error {
+			return dibssqlite.Guard{Table: r.Table, Where: r.Where, Args: r.Args}.Update(ctx, d.db, token, set, args...)
+		},
 	}
 }
 

@@ -3,15 +3,12 @@ package dibsmysql
 import (
 	"database/sql"
 	"errors"
-	"strings"
-	"sync"
 	"testing"
 
 	"github.com/dibs-go/dibs"
 )
 
-// TestFact26_Guard: a row refuses those whose lock has passed on, and says nothing else is wrong when the values were the same before, whatever
-// "affected rows" means.
+// TestFact26_Guard: what the conformance suite requires of a guard holds whatever "affected rows" means, under an old snapshot, and on a table with triggers.
 func TestFact26_Guard(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bed) {
@@ -27,34 +24,22 @@ func TestFact26_Guard(t *testing.T) {
 			}
 			db := b.pool(t, params)
 			g := Guard{Table: "work", Where: "id = ?", Args: []any{1}}
-			for i, c := range []struct {
-				token int64
-				set   string
-				args  []any
-				want  error
-				n     int64
-			}{
-				{5000, "n = ?", []any{1}, nil, 1},
-				{5000, "n = ?", []any{1}, nil, 1}, // the same values
-				{5000, "", nil, nil, 1},
-				{4999, "n = ?", []any{2}, dibs.ErrLost, 1},
-				{6000, "", nil, nil, 1}, // claimed
-				{5000, "n = n + 1", nil, dibs.ErrLost, 1},
-				{6000, "n = n + ?, token = ?", []any{1, 7}, nil, 2},
-				{0, "n = 3", nil, dibs.ErrUnavailable, 2},
-				{1 << 53, "n = 3", nil, dibs.ErrUnavailable, 2},
-			} {
-				err := g.Update(within(t), db, c.token, c.set, c.args...)
-				if !errors.Is(err, c.want) || err != nil && c.want == nil || errors.Is(err, dibs.ErrOutcomeUnknown) {
-					t.Errorf("%s, %d: %v, want %v", params, i, err, c.want)
+			for token, want := range map[int64]error{5000: nil, 4999: dibs.ErrLost} {
+				for range 2 { // the second time nothing else changes
+					if err := g.Update(within(t), db, 5000, "n = ?", 1); err != nil {
+						t.Errorf("%s: %v", params, err)
+					}
 				}
-				b.worked(t, c.n)
+				if err := g.Update(within(t), db, token, "n = ?", 1); !errors.Is(err, want) || err != nil && want == nil {
+					t.Errorf("%s, token %d: %v, want %v", params, token, err, want)
+				}
 			}
+			b.worked(t, 1)
 			missing := Guard{Table: "work", Where: "id = ?", Args: []any{2}, Column: "fence"}
-			if err := missing.Update(within(t), db, 9000, "n = 1"); !errors.Is(err, sql.ErrNoRows) || errors.Is(err, dibs.ErrLost) {
-				t.Error(err)
+			if err := missing.Update(within(t), db, 5000, "n = 1"); !errors.Is(err, sql.ErrNoRows) || errors.Is(err, dibs.ErrLost) {
+				t.Errorf("%s: %v", params, err)
 			}
-			if err := g.Update(within(t), db, 9000, "nothing = 1"); code(err) != 1054 || !strings.Contains(err.Error(), "nothing was changed") {
+			if err := g.Update(within(t), db, 9000, "nothing = 1"); code(err) != 1054 {
 				t.Error(err)
 			}
 			// Within a transaction with an old snapshot, and an OR in Where.
@@ -74,17 +59,6 @@ func TestFact26_Guard(t *testing.T) {
 			if err := g.Update(within(t), tx, 9000, "n = 9"); !errors.Is(err, sql.ErrTxDone) || errors.Is(err, dibs.ErrOutcomeUnknown) {
 				t.Error(err)
 			}
-			// Of all who race, the highest token stays.
-			var all sync.WaitGroup
-			for i := range 20 {
-				all.Go(func() {
-					if err := g.Update(within(t), db, int64(10_000+i), "n = ?", i); err != nil && !errors.Is(err, dibs.ErrLost) {
-						t.Error(err)
-					}
-				})
-			}
-			all.Wait()
-			b.worked(t, 19)
 		}
 	})
 }
