@@ -38,15 +38,29 @@ func (b *bed) batonFree(t testing.TB, d *Driver, key string) bool {
 	return b.number(t, "SELECT IS_FREE_LOCK("+d.batonName(d.server.Load(), key)+")") == 1
 }
 
+// holds takes a key, and returns when the holder has its baton as well.
+func (b *bed) holds(t *testing.T, d *Driver, key string) (owner string) {
+	t.Helper()
+	owner, _ = take(t, d, key, time.Minute)
+	eventually(t, "the holder has the baton", func() bool { return !b.batonFree(t, d, key) })
+	return owner
+}
+
+// waiter waits for a key in the server, as the only one there.
+func (b *bed) waiter(t *testing.T, d *Driver, key string) (w string, woken <-chan error) {
+	t.Helper()
+	w = newOwner()
+	woken = waits(t, d, key, w)
+	eventually(t, "it waits in the server", func() bool { return b.inLine(t) == 1 })
+	return w, woken
+}
+
 // TestFact51_TheNextIsWoken by the release, and asks nothing before.
 func TestFact51_TheNextIsWoken(t *testing.T) {
 	onBoth(t, func(t *testing.T, b *bed) {
 		holder, next := b.driver(t, ""), b.driver(t, "")
-		owner, _ := take(t, holder, "k", time.Minute)
-		eventually(t, "the holder has the baton", func() bool { return !b.batonFree(t, holder, "k") })
-		w := newOwner()
-		woken := waits(t, next, "k", w)
-		eventually(t, "the waiter waits in the server", func() bool { return b.inLine(t) == 1 })
+		owner := b.holds(t, holder, "k")
+		w, woken := b.waiter(t, next, "k")
 		asked := next.looks.Load()
 		time.Sleep(300 * time.Millisecond)
 		if n := next.looks.Load() - asked; n != 0 {
@@ -76,11 +90,8 @@ func TestFact51_TheNextIsWoken(t *testing.T) {
 func TestWhoLetGoWaitsItsTurn(t *testing.T) {
 	onBoth(t, func(t *testing.T, b *bed) {
 		greedy, other := b.driver(t, ""), b.driver(t, "")
-		owner, _ := take(t, greedy, "k", time.Minute)
-		eventually(t, "the holder has the baton", func() bool { return !b.batonFree(t, greedy, "k") })
-		w := newOwner()
-		woken := waits(t, other, "k", w)
-		eventually(t, "the waiter waits in the server", func() bool { return b.inLine(t) == 1 })
+		owner := b.holds(t, greedy, "k")
+		w, woken := b.waiter(t, other, "k")
 		release(t, greedy, "k", owner)
 		p := params("k", time.Minute)
 		p.Waiter = newOwner()
@@ -163,8 +174,7 @@ func TestAStuckTurnIsPassedOn(t *testing.T) {
 func TestFact51_AnAbandonedWaitLeavesNothing(t *testing.T) {
 	onBoth(t, func(t *testing.T, b *bed) {
 		holder, d := b.driver(t, ""), b.driver(t, "")
-		owner, _ := take(t, holder, "k", time.Minute)
-		eventually(t, "the holder has the baton", func() bool { return !b.batonFree(t, holder, "k") })
+		owner := b.holds(t, holder, "k")
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- d.Wait(ctx, dibsdriver.WaitParams{Key: "k", Waiter: newOwner()}) }()
@@ -195,11 +205,8 @@ func TestFact51_AnAbandonedWaitLeavesNothing(t *testing.T) {
 func TestWhoLeavesGivesItsTurnUp(t *testing.T) {
 	onBoth(t, func(t *testing.T, b *bed) {
 		holder, d := b.driver(t, ""), b.driver(t, "")
-		owner, _ := take(t, holder, "k", time.Minute)
-		eventually(t, "the holder has the baton", func() bool { return !b.batonFree(t, holder, "k") })
-		w := newOwner()
-		woken := waits(t, d, "k", w)
-		eventually(t, "it waits", func() bool { return b.inLine(t) == 1 })
+		owner := b.holds(t, holder, "k")
+		w, woken := b.waiter(t, d, "k")
 		release(t, holder, "k", owner)
 		if err := <-woken; err != nil {
 			t.Fatal(err)
@@ -220,8 +227,7 @@ func TestWhoLeavesGivesItsTurnUp(t *testing.T) {
 func TestALostLeaseLosesItsBaton(t *testing.T) {
 	onBoth(t, func(t *testing.T, b *bed) {
 		d := b.driver(t, "")
-		owner, _ := take(t, d, "k", time.Minute)
-		eventually(t, "the holder has the baton", func() bool { return !b.batonFree(t, d, "k") })
+		owner := b.holds(t, d, "k")
 		b.must(t, b.admin, "UPDATE dibs_leases SET owner = NULL, expires = '1970-01-01'")
 		renewed(t, d, dibsdriver.Lost, "k", owner, time.Minute)
 		eventually(t, "the baton is free", func() bool { return b.batonFree(t, d, "k") })

@@ -80,12 +80,10 @@ func TestReleasedWhileAsked(t *testing.T) {
 func (b *bed) takeAfterWaiting(t *testing.T, d *Driver, key string) (owner string) {
 	t.Helper()
 	holder := b.driver(t, "")
-	before, _ := take(t, holder, key, time.Minute)
-	eventually(t, "the holder has the baton", func() bool { return !b.batonFree(t, holder, key) })
+	before := b.holds(t, holder, key)
 	p := params(key, time.Minute)
-	p.Waiter = newOwner()
-	woken := waits(t, d, key, p.Waiter)
-	eventually(t, "it waits in the server", func() bool { return b.inLine(t) == 1 })
+	w, woken := b.waiter(t, d, key)
+	p.Waiter = w
 	release(t, holder, key, before)
 	if err := <-woken; err != nil {
 		t.Fatal(err)
@@ -117,11 +115,8 @@ func (d *Driver) claiming(key string) bool {
 func TestAClaimIsMadeAgain(t *testing.T) {
 	onBoth(t, func(t *testing.T, b *bed) {
 		holder, other := b.driver(t, ""), b.driver(t, "")
-		owner, _ := take(t, holder, "k", time.Minute)
-		eventually(t, "the holder has the baton", func() bool { return !b.batonFree(t, holder, "k") })
-		w := newOwner()
-		woken := waits(t, other, "k", w)
-		eventually(t, "the waiter waits in the server", func() bool { return b.inLine(t) == 1 })
+		owner := b.holds(t, holder, "k")
+		w, woken := b.waiter(t, other, "k")
 		eventually(t, "the holder is told of it", func() bool {
 			others, err := holder.Contended(within(t), "k")
 			return err == nil && others
