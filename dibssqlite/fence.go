@@ -39,15 +39,8 @@ func Fence(ctx context.Context, tx Tx, lock *dibs.Lock) error {
 	}
 	defer l.Unpin()
 	l.Unseen()
-	switch t := tx.(type) {
-	case nil:
-		return refused("dibs: %s: Fence was given no transaction (nil)", d.name())
-	case *sql.DB:
-		return refused("dibs: %s: Fence was given a *sql.DB, which is no transaction: it would lock nothing; begin one, or use InTx", d.name())
-	case *sql.Tx:
-		if t == nil {
-			return refused("dibs: %s: Fence was given no transaction (nil *sql.Tx)", d.name())
-		}
+	if why := fencing.NoTransaction(tx); why != "" {
+		return refused("dibs: %s: %s", d.name(), why)
 	}
 	return d.fence(ctx, tx, l, true)
 }
