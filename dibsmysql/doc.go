@@ -22,11 +22,12 @@
 // # The pool
 //
 // The driver uses the *sql.DB that it is given, with whatever DSN suits the application: character set, time zone, SQL mode, isolation level,
-// clientFoundRows, interpolateParams, parseTime and loc make no difference. Only autocommit=0 is refused: nobody else would see a lock.
+// clientFoundRows, interpolateParams, parseTime, loc and rejectReadOnly make no difference. Only autocommit=0 is refused: nobody else would see a lock.
 //
 // One connection is the driver's own from the first lock on, for renewals, until Close. The pool must allow two (SetMaxOpenConns), and should
 // allow one more than the application needs for itself. When the application has used the pool up, leases live on, and releases and
-// acquisitions take turns on that one connection. SetMaxIdleConns is 2 by default: raise it where many workers take locks, or each of them dials.
+// acquisitions take turns on that one connection. (If that very connection breaks meanwhile, the next one has to wait for a place in the pool like any other; leases
+// that are not renewed before their time is over are lost then, and say so. A pool for locks alone has no such wait.) SetMaxIdleConns is 2 by default: raise it where many workers take locks, or each of them dials.
 //
 // # What it costs
 //
@@ -64,7 +65,8 @@
 //
 // # What to know about waiting in the server
 //
-// Only a stranger's transaction that has locked a row of dibs_leases can make a statement wait there. When the context ends first, the driver closes the
+// Only a transaction that has locked a row of dibs_leases can make a statement wait there: a stranger's, or one that is fenced by the lock and commits just then. When the context
+// ends first, the driver closes the
 // connection, as the client library does, finds the statement in SHOW FULL PROCESSLIST, and ends it (KILL QUERY, for which a user needs no right on
 // its own threads). Where nobody is left to do that, because the client was killed, the statement waits for innodb_lock_wait_timeout at
 // the longest, and the lease that it then takes ends where it would have ended without the wait: one TTL after the statement arrived.

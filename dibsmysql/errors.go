@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -41,6 +42,22 @@ func readOnly(err error) bool {
 	return false
 }
 
+// errRejected is what becomes of a read-only server's refusal under rejectReadOnly=true in the DSN: go-sql-driver closes the connection then, and says ErrBadConn.
+var errRejected = errors.New("the server is read-only, and the DSN has rejectReadOnly=true")
+
+// rejectsWrites tells whether that is why new connections break as well.
+func (d *Driver) rejectsWrites(ctx context.Context) bool {
+	s, err := d.takeSpare(ctx)
+	if err != nil {
+		return false
+	}
+	var none int
+	const statement = "SELECT 1 FROM DUAL WHERE CAST(@@GLOBAL.read_only AS CHAR) NOT IN ('0', 'OFF') OR CAST(@@GLOBAL.innodb_read_only AS CHAR) NOT IN ('0', 'OFF')"
+	err = s.conn.QueryRowContext(ctx, statement).Scan(&none)
+	s.put(err != nil && !errors.Is(err, sql.ErrNoRows))
+	return err == nil
+}
+
 // leave tells whether the next connection may lead to a server that does what this one refuses: one that takes no writes may have been the primary when it was
 // connected to, and a node that was cut off from its cluster (1047) lets its clients stay.
 func leave(err error) bool { return readOnly(err) || code(err) == 1047 }
@@ -48,7 +65,7 @@ func leave(err error) bool { return readOnly(err) || code(err) == 1047 }
 // fate is what may have become of a statement that was sent, and ended with err.
 func fate(err error) dibsdriver.Fate {
 	switch n := code(err); {
-	case errors.Is(err, driver.ErrBadConn): // by definition nothing was sent
+	case errors.Is(err, driver.ErrBadConn), errors.Is(err, errRejected): // by definition nothing was sent
 		return dibsdriver.FateNotApplied
 	case n == 0:
 		return dibsdriver.FateUnknown
@@ -92,6 +109,8 @@ func (d *Driver) explain(err error) (what string, names []error) {
 		return "the server's certificate is not trusted; let tls= in the DSN name a configuration that trusts it (mysql.RegisterTLSConfig)", refusedNames
 	}
 	switch op, isNet := errors.AsType[*net.OpError](err); {
+	case errors.Is(err, errRejected):
+		return d.explainCode(1290)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return "the context ended first", unavailableNames
 	case isNet && op.Op == "dial":

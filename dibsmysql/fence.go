@@ -2,6 +2,7 @@ package dibsmysql
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -18,7 +19,8 @@ type Tx interface {
 }
 
 // Fence checks, within a business transaction, that the lock still stands, and locks the row of its lease until the transaction ends. Call it last, then
-// commit, if it returned nil; otherwise roll back. [InTx] does all of that, and more.
+// commit, if it returned nil; otherwise roll back. [InTx] does all of that, and more. A savepoint that was made before the fence must not be rolled back to after it, nor
+// may a framework do so for a nested transaction: the server gives the row's lock up with it, and nothing is fenced any more.
 //
 // After Fence has returned nil, the transaction commits while the lease is still this lock's, or not at all: whoever wants the key waits for the row,
 // and so does [dibs.Lock.Release] (within its RequestTimeout; then it goes on in the background). Renewals pass the row by. What Fence alone cannot
@@ -88,9 +90,14 @@ func (d *Driver) fence(ctx context.Context, tx Tx, l fencing.Lease) error {
 	var r row
 	var at node
 	var within sql.NullBool
-	err = tx.QueryRowContext(ctx, d.q.fence.with(p.within, p.database, literal(l.Key))).
-		Scan(&r.token, &r.owner, &r.open, &r.left, &at.host, &at.port, &at.id, &within)
+	var mark string
+	search := literal(rand.Text())
+	err = tx.QueryRowContext(ctx, d.q.fence.with(p.within, p.database, literal(l.Key), search)).
+		Scan(&r.token, &r.owner, &r.open, &r.left, &at.host, &at.port, &at.id, &within, &mark)
 	if err != nil {
+		if fate(err) == dibsdriver.FateUnknown && !errors.Is(err, sql.ErrNoRows) && !errors.Is(err, sql.ErrTxDone) {
+			d.ghosts.abandon(d, search) // it may still wait for the row, and its transaction would keep what it has locked
+		}
 		return d.notFenced(ctx, tx, l, p, err)
 	}
 	if at != p.node {

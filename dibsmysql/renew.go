@@ -97,7 +97,8 @@ func (d *Driver) batch(server *server, ttl int64, ids []leaseID) *batch {
 
 func (b *batch) renew(ctx context.Context, conn *sql.Conn, found map[leaseID]dibsdriver.RenewAnswer) error {
 	began, all, err := b.send(ctx, conn)
-	if err != nil {
+	locked := code(err) == 1205 // the one row; it is not waited for a second time
+	if err != nil && !locked {
 		return err
 	}
 	if all {
@@ -107,7 +108,7 @@ func (b *batch) renew(ctx context.Context, conn *sql.Conn, found map[leaseID]dib
 		return nil
 	}
 	stand, err := b.look(ctx, conn, began, found)
-	if err != nil || began > 0 || stand == 0 {
+	if err != nil || began > 0 || stand == 0 || locked {
 		return err
 	}
 	// Leases stand, and the server does not say since when: all are locked, or the table has triggers, which take the place of the answer. The time before
@@ -115,7 +116,7 @@ func (b *batch) renew(ctx context.Context, conn *sql.Conn, found map[leaseID]dib
 	if err := conn.QueryRowContext(ctx, "SELECT "+nowUSSQL).Scan(&began); err != nil {
 		return err
 	}
-	if _, _, err := b.send(ctx, conn); err != nil {
+	if _, _, err := b.send(ctx, conn); err != nil && code(err) != 1205 {
 		return err
 	}
 	_, err = b.look(ctx, conn, began, found)
@@ -125,9 +126,6 @@ func (b *batch) renew(ctx context.Context, conn *sql.Conn, found map[leaseID]dib
 // send renews. It returns the server's time as of which it did, if it is known, and whether all leases are renewed for sure.
 func (b *batch) send(ctx context.Context, conn *sql.Conn) (began int64, all bool, err error) {
 	res, err := conn.ExecContext(ctx, b.renewal)
-	if code(err) == 1205 { // the one row is locked
-		return 0, false, nil
-	}
 	if err != nil {
 		return 0, false, err
 	}

@@ -98,6 +98,9 @@ func (d *Driver) send(ctx context.Context, r request, f func(*sql.Conn) error) e
 		case tries < attempts && number == 0 && ctx.Err() == nil && (r.reads || errors.Is(err, driver.ErrBadConn)):
 			continue
 		}
+		if errors.Is(err, driver.ErrBadConn) && d.rejectsWrites(ctx) {
+			err = errRejected
+		}
 		fate := fate(err)
 		if r.reads {
 			fate = dibsdriver.FateNotApplied

@@ -65,7 +65,7 @@ func newStatements(prefix string) *statements {
 		renew: c(renewSQL, "leases", "limit", "ttl"), renewOne: c(renewOneSQL, "key", "owner", "ttl"), standing: c(standingSQL, "leases"),
 		list:       c(listSQL, "range"),
 		breakLater: c(breakSQL, "key", "owner", "token"), breakNow: c(breakNowSQL, "key", "owner", "token"),
-		fence: c(fenceSQL, "within", "database", "key"), touch: c(touchSQL, "database", "key"),
+		fence: c(fenceSQL, "within", "database", "key", "mark"), touch: c(touchSQL, "database", "key"),
 		freeIn: c(elsewhere(releaseSQL), "key", "owner", "told", "database"), keepIn: c(elsewhere(keepSQL), "key", "owner", "keep", "database"),
 	}
 }
