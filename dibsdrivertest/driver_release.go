@@ -12,6 +12,7 @@ var releaseCases = []testcase{
 	{name: "S2/B18/driver_release_foreign_owner", run: releaseForeign},
 	{name: "S2/driver_release_twice", run: releaseTwice},
 	{name: "L1/driver_release_keep", run: releaseKeep, needs: freeTTL},
+	{name: "L1/B11/driver_release_keep_late", run: releaseKeepLate, needs: freeTTL},
 }
 
 func releaseFrees(e *env) {
@@ -78,4 +79,26 @@ func releaseKeep(e *env) {
 	if d := time.Since(began); d < e.ttl-time.Millisecond {
 		e.Errorf("free %s after it was released to be kept for %s", d, e.ttl)
 	}
+}
+
+// releaseKeepLate: a release into the min hold that arrives a second time, as its answer was slow, makes nothing longer; and nothing that has been free is taken again.
+func releaseKeepLate(e *env) {
+	d := e.driver()
+	p := e.params("k")
+	p.TTL = time.Hour
+	e.take(d, p)
+	release := func(keep time.Duration) error {
+		return d.Release(e.Context(), dibsdriver.ReleaseParams{Key: "k", Owner: p.Owner, Keep: keep})
+	}
+	e.ok(release(e.ttl), "release")
+	for range 2 {
+		if err := release(time.Hour); err != nil && !errors.Is(err, dibsdriver.ErrLost) {
+			e.Errorf("the release that came late: %v", err)
+		}
+		if l := e.store.Peek(e, "k"); l.Held && l.Left > e.ttl {
+			e.Errorf("%s are left of a min hold of %s", l.Left, e.ttl)
+		}
+		e.until(e.ttl+e.slack, "the key is free", func() bool { return !e.store.Peek(e, "k").Held })
+	}
+	e.take(d, e.params("k"))
 }

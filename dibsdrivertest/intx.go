@@ -16,6 +16,7 @@ var inTxCases = []testcase{
 	{name: "S7/in_tx", run: inTx, needs: fences},
 	{name: "S7/in_tx_nested", run: inTxNested, needs: fences | writers},
 	{name: "S7/in_tx_context_ends", run: inTxContextEnds, needs: fences},
+	{name: "S7/B60/ended_inside", run: endedInside, needs: fences},
 	{name: "S7/lost_under_the_work", run: lostUnderTheWork, needs: fences | freeTTL},
 	{name: "S7/section_over_before_the_fence", run: sectionOver, needs: fences | writers},
 	{name: "S7/max_hold_over_before_the_fence", run: maxHoldOver, needs: fences},

@@ -86,7 +86,11 @@ func (s *Store) Release(ctx context.Context, p dibsdriver.ReleaseParams) error {
 		return dibsdriver.ErrLost
 	}
 	if p.Keep > 0 {
-		r.ends, r.open = now.Add(p.Keep), false
+		// A request that comes late, after another like it was done, makes nothing longer.
+		if ends := now.Add(p.Keep); r.open || ends.Before(r.ends) {
+			r.ends = ends
+		}
+		r.open = false
 	} else {
 		r.owner, r.ends = "", now
 	}

@@ -34,8 +34,8 @@ func (d *Driver) Break(ctx context.Context, p dibsdriver.BreakParams) (dibsdrive
 		if p.Now {
 			statement = d.q.breakNow
 		}
-		owner := literal(row.owner.String)
-		id, changed, err := d.exec(ctx, "break", "", statement.with(literal(p.Key), owner, number(row.token)))
+		owner, mark := literal(row.owner.String), newMark()
+		id, changed, err := d.exec(ctx, "break", mark, statement.with(literal(p.Key), owner, number(row.token), mark))
 		switch {
 		case err != nil:
 			return none, err

@@ -187,5 +187,9 @@ func (d *Driver) checkKey(key string) error {
 
 // micros rounds up: a lease may be longer than asked for, never shorter.
 func micros(d time.Duration) int64 {
-	return int64((d + time.Microsecond - 1) / time.Microsecond)
+	n := d / time.Microsecond
+	if d%time.Microsecond > 0 {
+		n++
+	}
+	return int64(n)
 }

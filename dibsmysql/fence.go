@@ -2,7 +2,6 @@ package dibsmysql
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -91,7 +90,7 @@ func (d *Driver) fence(ctx context.Context, tx Tx, l fencing.Lease) error {
 	var at node
 	var within sql.NullBool
 	var mark string
-	search := literal(rand.Text())
+	search := newMark()
 	err = tx.QueryRowContext(ctx, d.q.fence.with(p.within, p.database, literal(l.Key), search)).
 		Scan(&r.token, &r.owner, &r.open, &r.left, &at.host, &at.port, &at.id, &within, &mark)
 	if err != nil {

@@ -2,6 +2,7 @@ package dibsmysql
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"maps"
 	"slices"
@@ -18,6 +19,9 @@ type ghosts struct {
 	markers map[string]time.Time // until when to look for them
 	hunting bool
 }
+
+// newMark is what one statement can be found by that names no owner of its own.
+func newMark() string { return literal(rand.Text()) }
 
 // A statement may arrive at the server after its client has gone, so one look is not enough.
 const (

@@ -3,6 +3,7 @@ package dibsmysql
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 //
 // Errors: fn's own; Fence's; [dibs.ErrUnavailable] if the transaction could not be begun, or the server refused the commit. After all of these the
 // transaction is rolled back, and the error of a context that has ended is there as well. [dibs.ErrOutcomeUnknown] is the exception: the commit was
-// sent, and its answer was lost, or did not come before ctx ended and for a second after that. The transaction was committed then or was not: look
+// sent, and its answer was lost, or did not come before ctx ended and for a second after that; or fn has ended the transaction itself. It was committed then or was not: look
 // for what it wrote before you do it again, most easily by a row that carries the fencing token (see the example). If the server stays silent, the
 // connection stays in use until the network gives it up, or readTimeout in the DSN does.
 //
@@ -54,7 +55,7 @@ func inTx(ctx context.Context, db *sql.DB, lock *dibs.Lock, fn func(tx *sql.Tx) 
 		return err
 	}
 	defer t.abandon() // unless it came to a commit
-	if err := fn(t.tx); err != nil {
+	if err := t.work(ctx, fn); err != nil {
 		return withCause(ctx, err)
 	}
 	if t.lease, _, err = pin(lock); err != nil {
@@ -77,6 +78,7 @@ type transaction struct {
 	d      *Driver
 	conn   *sql.Conn
 	tx     *sql.Tx
+	endTx  context.CancelFunc
 	lease  fencing.Lease
 	pinned bool
 	frees  bool  // its commit releases the lease
@@ -105,12 +107,17 @@ func (d *Driver) tryBegin(ctx context.Context, db *sql.DB) (*transaction, error)
 	if err != nil {
 		return nil, err
 	}
-	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	// With a context of its own: at the end of one, database/sql rolls back, and waits for the answer without end.
+	own, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, end)
+	tx, err := conn.BeginTx(own, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
+		end()
 		drop(conn)
 		return nil, err
 	}
-	t := &transaction{d: d, conn: conn, tx: tx}
+	stop()
+	t := &transaction{d: d, conn: conn, tx: tx, endTx: end}
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT "+marker); err != nil {
 		t.sealed = true
 		t.abandon()
@@ -119,13 +126,33 @@ func (d *Driver) tryBegin(ctx context.Context, db *sql.DB) (*transaction, error)
 	return t, nil
 }
 
+// work runs fn. When ctx ends the transaction ends, also under fn.
+func (t *transaction) work(ctx context.Context, fn func(tx *sql.Tx) error) error {
+	stop := context.AfterFunc(ctx, func() { _ = t.rollback() })
+	err := fn(t.tx)
+	if !stop() && err == nil {
+		err = t.d.fail("fence a transaction", ctx.Err())
+	}
+	return err
+}
+
+// rollback rolls back. If there is no answer, it closes the connection: (*sql.Tx).Rollback would wait for as long as the network does.
+func (t *transaction) rollback() error {
+	ctx, cancel := context.WithTimeout(context.Background(), commitGrace)
+	defer cancel()
+	_, err := t.tx.ExecContext(ctx, "ROLLBACK")
+	_ = t.tx.Rollback()
+	return err
+}
+
 // abandon rolls back. A connection of which not all is known to be as it was is closed, which ends its transaction for certain.
 func (t *transaction) abandon() {
 	if t.over {
 		return
 	}
 	t.over = true
-	err := t.tx.Rollback()
+	err := t.rollback()
+	t.endTx()
 	if t.sealed || err != nil && err != sql.ErrTxDone {
 		drop(t.conn)
 	} else {
@@ -158,13 +185,20 @@ func (t *transaction) seal(ctx context.Context) error {
 		"RELEASE SAVEPOINT " + marker,
 	} {
 		switch _, err := t.tx.ExecContext(ctx, statement); {
-		case code(err) == 1305:
-			return t.d.noTransaction(err)
+		case code(err) == 1305, errors.Is(err, sql.ErrTxDone):
+			return t.endedInside(err)
 		case err != nil:
 			return t.d.notFenced(ctx, t.tx, t.lease, nil, err)
 		}
 	}
 	return t.d.fence(ctx, t.tx, t.lease)
+}
+
+// endedInside: the work, or the server, has ended the transaction under way.
+func (t *transaction) endedInside(err error) error {
+	return named(fmt.Errorf("dibs: %s: key %q, token %d: the transaction was ended inside the work (by COMMIT, ROLLBACK, BEGIN, LOCK TABLES, DDL or a deadlock): what was committed so "+
+		"has taken effect without the fence; look for what is there; the lock is still held: %w", t.d.name(), t.lease.Key, t.lease.Token, err),
+		dibs.ErrOutcomeUnknown, dibsdriver.ErrRefused, dibsdriver.ErrUnavailable)
 }
 
 const unsealSQL = "SET SESSION wait_timeout = @dibs_wait_timeout"
@@ -216,6 +250,7 @@ func (t *transaction) commit(ctx context.Context) error {
 	go func() { // ends with the commit, for which no context can be given
 		err = t.tx.Commit()
 		close(answered)
+		t.endTx()
 		o := outcome(err)
 		t.end(o)
 		if o != fencing.Committed || !t.unseal() {

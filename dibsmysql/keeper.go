@@ -23,10 +23,13 @@ func (k *keeper) init() {
 
 // The keeper's session is the driver's own for good, so it may be set up to suit: no statement of it waits long for a row, and the server
 // does not end it between two renewals.
-const keeperSQL = "SET SESSION innodb_lock_wait_timeout = 1, SESSION wait_timeout = 172800, SESSION sql_safe_updates = 0"
+const keeperSQL = "SET SESSION innodb_lock_wait_timeout = 1, SESSION wait_timeout = 172800, SESSION sql_safe_updates = 0, SESSION autocommit = 1, SESSION timestamp = DEFAULT"
 
 func openKeeper(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
 	return answering(ctx, db, func(ctx context.Context, conn *sql.Conn) error {
+		if _, err := conn.ExecContext(ctx, "ROLLBACK"); err != nil { // whoever had it before may have left a transaction
+			return err
+		}
 		_, err := conn.ExecContext(ctx, keeperSQL)
 		return err
 	})

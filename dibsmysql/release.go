@@ -2,6 +2,8 @@ package dibsmysql
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 
@@ -28,16 +30,37 @@ func (d *Driver) Release(ctx context.Context, p dibsdriver.ReleaseParams) error 
 	}
 	// The next in line takes longer to wake up than the row to become free.
 	passed := d.passing(ctx, s, p)
-	id, changed, err := d.exec(ctx, "release", owner, statement)
+	var id int64
+	found := false
+	err = d.send(ctx, request{doing: "release", take: d.take, marker: owner}, func(conn *sql.Conn) (err error) {
+		id, found, err = releaseOn(ctx, conn, statement)
+		return err
+	})
 	passed(id == othersWait)
 	switch {
 	case err != nil:
 		return err
-	case id == 0 && !changed:
+	case !found:
 		return dibsdriver.NotApplied(named(fmt.Errorf("dibs: %s: key %q: the lease to release is not there any more", d.name(), p.Key),
 			dibsdriver.ErrLost))
 	}
 	return nil
+}
+
+// releaseOn runs the statement on a session in which it takes effect at once; one that the application has left otherwise is closed, and the next tried.
+func releaseOn(ctx context.Context, conn *sql.Conn, statement string) (id int64, found bool, err error) {
+	id, changed, err := execute(ctx, conn, statement)
+	if err != nil || id != 0 || changed {
+		return id, err == nil, err
+	}
+	var autocommit bool
+	if err := conn.QueryRowContext(ctx, "SELECT @@autocommit").Scan(&autocommit); err != nil {
+		return 0, false, err
+	}
+	if !autocommit {
+		return 0, false, driver.ErrBadConn
+	}
+	return 0, false, nil
 }
 
 const (

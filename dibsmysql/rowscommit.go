@@ -28,7 +28,7 @@ func (h *rowHold) finish(ctx context.Context, work error) error {
 	}
 	if work != nil {
 		// A part may be committed all the same, if the transaction has ended inside the work; a deadlock's error says that it was rolled back.
-		err := h.intact(context.Background())
+		err := h.intact(context.Background(), rowRollbackWait)
 		h.rollback(err == nil)
 		switch {
 		case h.ended1305(err) && !rolledBack(work):
@@ -38,7 +38,7 @@ func (h *rowHold) finish(ctx context.Context, work error) error {
 		}
 		return work
 	}
-	if err := h.intact(ctx); err != nil {
+	if err := h.intact(ctx, rowCommitWait); err != nil {
 		h.rollback(false)
 		return h.refuse(ctx, err)
 	}
@@ -47,9 +47,9 @@ func (h *rowHold) finish(ctx context.Context, work error) error {
 
 // intact tells whether this still is the transaction that began with the lock. Whatever ends one (a second BEGIN, DDL, LOCK TABLES, COMMIT, a deadlock, the loss of the
 // connection) forgets its savepoints, on both servers; going back to one of the work's own keeps the lock and this savepoint, which is older. So if the savepoint is there,
-// the row was locked all the time. It also finds a broken connection while it is still certain that nothing is committed.
-func (h *rowHold) intact(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, rowCommitWait)
+// the row was locked all the time. It also finds a broken connection while it is still certain that nothing is committed. One that does not answer in time is closed.
+func (h *rowHold) intact(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	_, err := h.tx.ExecContext(ctx, "RELEASE SAVEPOINT "+h.marker)
 	return err

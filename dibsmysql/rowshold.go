@@ -92,6 +92,9 @@ func (h *rowHold) end() (lost bool) {
 // giveUp rolls back, when the work has not returned.
 func (h *rowHold) giveUp() {
 	h.end()
+	if h.cancel != nil { // the work had the connection, which may be dead by now
+		_ = h.intact(context.Background(), rowRollbackWait)
+	}
 	h.rollback(h.cancel == nil)
 }
 

@@ -53,6 +53,8 @@ func (r *Rows) join(name string, id int64, w *rowWaiter) (*rowLine, error) {
 		return l, nil
 	}
 	switch {
+	case w.once && l.held == nil && l.outage != nil:
+		return nil, l.outage
 	case w.once && (l.held != nil || len(l.waiting) > 0):
 		return nil, l.busy()
 	case w.nested && l.starved:

@@ -115,19 +115,23 @@ func (d *Driver) send(ctx context.Context, r request, f func(*sql.Conn) error) e
 // exec runs a statement on a connection of the pool. It returns what LAST_INSERT_ID carried, which is 0 if the table has triggers, and
 // whether the server says that it has changed a row.
 func (d *Driver) exec(ctx context.Context, doing, marker, statement string) (id int64, changed bool, err error) {
-	err = d.send(ctx, request{doing: doing, take: d.take, marker: marker}, func(conn *sql.Conn) error {
-		res, err := conn.ExecContext(ctx, statement)
-		if err != nil {
-			return err
-		}
-		if id, err = res.LastInsertId(); err != nil {
-			return err
-		}
-		n, err := res.RowsAffected()
-		changed = n > 0
+	err = d.send(ctx, request{doing: doing, take: d.take, marker: marker}, func(conn *sql.Conn) (err error) {
+		id, changed, err = execute(ctx, conn, statement)
 		return err
 	})
 	return id, changed, err
+}
+
+func execute(ctx context.Context, conn *sql.Conn, statement string) (id int64, changed bool, err error) {
+	res, err := conn.ExecContext(ctx, statement)
+	if err != nil {
+		return 0, false, err
+	}
+	if id, err = res.LastInsertId(); err != nil {
+		return 0, false, err
+	}
+	n, err := res.RowsAffected()
+	return id, n > 0, err
 }
 
 // each reads the rows of a statement. scan is called for each, and begin before each attempt.

@@ -61,17 +61,22 @@ func newStatements(prefix string) *statements {
 	return &statements{
 		acquire: c(acquireSQL, "key", "owner", "ttl", "floor", "holder", "note"),
 		look:    c(lookSQL, "key"),
-		release: c(releaseSQL, "key", "owner", "told"), keep: c(keepSQL, "key", "owner", "keep"),
+		release: c(atOnce(releaseSQL), "key", "owner", "told"), keep: c(atOnce(keepSQL), "key", "owner", "keep"),
 		renew: c(renewSQL, "leases", "limit", "ttl"), renewOne: c(renewOneSQL, "key", "owner", "ttl"), standing: c(standingSQL, "leases"),
 		list:       c(listSQL, "range"),
-		breakLater: c(breakSQL, "key", "owner", "token"), breakNow: c(breakNowSQL, "key", "owner", "token"),
+		breakLater: c(breakSQL, "key", "owner", "token", "mark"), breakNow: c(breakNowSQL, "key", "owner", "token", "mark"),
 		fence: c(fenceSQL, "within", "database", "key", "mark"), touch: c(touchSQL, "database", "key"),
 		freeIn: c(elsewhere(releaseSQL), "key", "owner", "told", "database"), keepIn: c(elsewhere(keepSQL), "key", "owner", "keep", "database"),
 	}
 }
 
-// elsewhere is an update of ours with a gap for the database.
-func elsewhere(sql string) string { return strings.Replace(sql, "UPDATE ", "UPDATE {database}", 1) }
+// atOnce is an update of ours that takes effect by itself.
+func atOnce(sql string) string { return strings.Replace(sql, "{visible}", "@@autocommit = 1", 1) }
+
+// elsewhere is an update of ours in a transaction, with a gap for the database.
+func elsewhere(sql string) string {
+	return strings.NewReplacer("UPDATE ", "UPDATE {database}", " AND {visible}", "").Replace(sql)
+}
 
 // statement is a text with gaps. What fills them are literals that we make ourselves, numbers and hexadecimal strings: with arguments, the client
 // library would prepare, execute and close the statement, three round trips, under a default DSN.

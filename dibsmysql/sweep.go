@@ -9,9 +9,9 @@ import (
 // SweepConfig lets a [Driver] remove the rows of keys that nobody has used for a while. The zero value is all defaults.
 type SweepConfig struct {
 	// Retention is how long a row stays after its key became free, or its lease expired: a second at least, and not less than the longest TTL (or min
-	// hold) that the driver was asked for, or nothing is removed, and Report and the log say why. Default: a minute, or that TTL where it is longer.
+	// hold) that the driver was asked for, or nothing is removed, and Report and the log say why; ten years at most. Default: a minute, or that TTL where it is longer.
 	Retention time.Duration
-	// Every is the pause after a pass, of whichever process, until the next. At least 100 ms, default 5 s.
+	// Every is the pause after a pass, of whichever process, until the next. At least 100 ms, at most ten years, default 5 s.
 	Every time.Duration
 	// Report is told of each pass of this driver, by the goroutine that sweeps: while it blocks nothing is swept, and Close waits for it. May be nil.
 	Report func(SweepReport)
@@ -37,6 +37,7 @@ const (
 	minRetention      = time.Second
 	defaultSweepEvery = 5 * time.Second
 	minSweepEvery     = 100 * time.Millisecond
+	maxSweepTime      = 10 * 365 * 24 * time.Hour // what is longer is a mistake, or would be one when added to something
 )
 
 // check finds what can be known to be wrong without asking anybody.
@@ -47,6 +48,10 @@ func (c *SweepConfig) check() error {
 	case c.Retention != 0 && c.Retention < minRetention:
 		return refused("dibs: mysql: SweepConfig.Retention is %s: it must be %s at least, and not shorter than the longest TTL (0 is the default, %s)",
 			c.Retention, minRetention, defaultRetention)
+	case c.Retention > maxSweepTime:
+		return refused("dibs: mysql: SweepConfig.Retention is %s: more than ten years (%s) is not kept; to keep all rows, do not sweep", c.Retention, maxSweepTime)
+	case c.Every > maxSweepTime:
+		return refused("dibs: mysql: SweepConfig.Every is %s, more than ten years (%s); not to sweep by itself, leave Config.Sweep out", c.Every, maxSweepTime)
 	case c.Every != 0 && c.Every < minSweepEvery:
 		return refused("dibs: mysql: SweepConfig.Every is %s: it must be %s at least (0 is the default, %s)", c.Every, minSweepEvery, defaultSweepEvery)
 	}

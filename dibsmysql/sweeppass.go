@@ -34,7 +34,9 @@ type sweepPass struct {
 // sweep makes a pass.
 func (d *Driver) sweep(ctx context.Context, asked time.Duration) (r SweepReport) {
 	began := time.Now()
-	s, err := d.ensure(ctx)
+	contact, cancel := context.WithTimeout(ctx, sweepLimit)
+	s, err := d.ensure(contact)
+	cancel()
 	if err != nil {
 		return SweepReport{Err: err}
 	}

@@ -2,9 +2,11 @@ package dibsmysql
 
 import (
 	"io"
+	"math"
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -19,10 +21,16 @@ type wire struct {
 	holdAt   string // such a packet is held until resume is closed
 	held     chan struct{}
 	resume   chan struct{}
-	cutAfter int  // so many bytes of the client's later, everything is cut; -1: never
-	cut      bool // the rest, and new connections, too
-	commands int  // that the client has sent
+	cutAfter int    // so many bytes of the client's later, everything is cut; -1: never
+	cut      bool   // the rest, and new connections, too
+	breakAt  string // from the client's first packet that contains this on, breakIn more bytes pass, there and then back; that ends its connection, and no other
+	breakIn  int
+	watch    string // the client's packets that contain this are counted
+	seen     int
+	commands int // that the client has sent
 	conns    []net.Conn
+	accepted int
+	dead     int // the first so many connections are open still, and nothing comes through
 }
 
 func newWire(t testing.TB, target string) *wire {
@@ -68,7 +76,11 @@ func (w *wire) connect(client net.Conn) {
 		return
 	}
 	w.conns = append(w.conns, client, server)
+	i := w.accepted
+	w.accepted++
 	w.mu.Unlock()
+	var left atomic.Int64 // bytes of answers that still pass
+	left.Store(math.MaxInt64)
 	go func() {
 		defer client.Close()
 		defer server.Close()
@@ -76,12 +88,14 @@ func (w *wire) connect(client net.Conn) {
 		for {
 			n, err := server.Read(buf)
 			w.mu.Lock()
-			deaf := w.deaf
+			deaf := w.deaf || i < w.dead
 			w.mu.Unlock()
 			if n > 0 && !deaf {
-				if _, err := client.Write(buf[:n]); err != nil {
+				pass := min(int64(n), left.Load())
+				if _, err := client.Write(buf[:pass]); err != nil || pass < int64(n) {
 					return
 				}
+				left.Add(-pass)
 			}
 			if err != nil {
 				return
@@ -89,14 +103,34 @@ func (w *wire) connect(client net.Conn) {
 		}
 	}()
 	for {
-		if err := w.packet(server, client); err != nil {
+		if err := w.packet(holed{server, w, i}, client, &left); err != nil {
 			return
 		}
 	}
 }
 
+// hole lets the connections that there are stay open, and nothing come through: a firewall has forgotten them.
+func (w *wire) hole() { w.set(func(w *wire) { w.dead = w.accepted }) }
+
+// holed is the way to the server of one connection.
+type holed struct {
+	io.Writer
+	w *wire
+	i int
+}
+
+func (h holed) Write(p []byte) (int, error) {
+	h.w.mu.Lock()
+	dead := h.i < h.w.dead
+	h.w.mu.Unlock()
+	if dead {
+		return len(p), nil
+	}
+	return h.Writer.Write(p)
+}
+
 // packet passes one of the client's packets. Those with the number 0 begin a command.
-func (w *wire) packet(server io.Writer, client io.Reader) error {
+func (w *wire) packet(server io.Writer, client io.Reader, left *atomic.Int64) error {
 	head := make([]byte, 4)
 	if _, err := io.ReadFull(client, head); err != nil {
 		return err
@@ -119,6 +153,18 @@ func (w *wire) packet(server io.Writer, client io.Reader) error {
 	if head[3] == 0 {
 		w.commands++
 	}
+	if w.watch != "" && strings.Contains(string(p), w.watch) {
+		w.seen++
+	}
+	broken := false
+	if w.breakAt != "" && strings.Contains(string(p), w.breakAt) {
+		w.breakAt = ""
+		if broken = w.breakIn < len(p); broken {
+			p = p[:w.breakIn]
+		} else {
+			left.Store(int64(w.breakIn - len(p)))
+		}
+	}
 	cut := w.cutAfter >= 0 && len(p) > w.cutAfter
 	if cut {
 		p, w.cut = p[:w.cutAfter], true
@@ -129,6 +175,9 @@ func (w *wire) packet(server io.Writer, client io.Reader) error {
 	_, err := server.Write(p)
 	if cut {
 		w.cutAll()
+		return io.EOF
+	}
+	if broken {
 		return io.EOF
 	}
 	return err

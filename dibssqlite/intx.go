@@ -22,7 +22,7 @@ import (
 //
 // Errors: fn's own; Fence's; [dibs.ErrUnavailable] if the transaction could not be begun, or not be committed. After all of these the transaction is
 // rolled back, and the error of a context that has ended is there as well. [dibs.ErrOutcomeUnknown] is the exception: the disk failed during the
-// commit. Look for what the transaction wrote before you do it again, most easily by a row that carries the fencing token (see the example).
+// commit, or fn has ended the transaction itself. Look for what the transaction wrote before you do it again, most easily by a row that carries the fencing token (see the example).
 //
 // It may be called concurrently.
 func InTx(ctx context.Context, db *sql.DB, lock *dibs.Lock, fn func(tx *sql.Tx) error) error {
@@ -74,7 +74,7 @@ func inTx(ctx context.Context, db *sql.DB, lock *dibs.Lock, fn func(tx *sql.Tx) 
 		}
 		l.Unpin()
 	}
-	if _, err := tx.ExecContext(ctx, "RELEASE "+marker); err != nil && strings.Contains(err.Error(), "no such savepoint") {
+	if _, err := tx.ExecContext(ctx, "RELEASE "+marker); err != nil && (errors.Is(err, sql.ErrTxDone) && ctx.Err() == nil || strings.Contains(err.Error(), "no such savepoint")) {
 		return named(fmt.Errorf("dibs: %s: key %q, token %d: the transaction was ended inside the work (by COMMIT, ROLLBACK or ON CONFLICT ROLLBACK), and what came after that stands "+
 			"without the lock: look for what is there; the lock is still held: %w", d.name(), l.Key, l.Token, withCause(ctx, err)), dibs.ErrOutcomeUnknown)
 	}
