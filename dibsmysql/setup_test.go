@@ -25,7 +25,7 @@ func isRefused(t *testing.T, d *Driver, says string) {
 			t.Errorf("%s: no error", what)
 		case !errors.Is(err, dibsdriver.ErrRefused) || !errors.Is(err, dibsdriver.ErrUnavailable) || dibsdriver.FateOf(err) != dibsdriver.FateNotApplied:
 			t.Errorf("%s: %v, fate %v", what, err, dibsdriver.FateOf(err))
-		case !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "secret"):
+		case !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hunter2"):
 			t.Errorf("%s: %v, which does not say %q", what, err, says)
 		}
 	}
@@ -74,9 +74,9 @@ func TestRights(t *testing.T) {
 			t.Fatal(err)
 		}
 		user := "u" + b.database[len(testenv.DatabasePrefix):]
-		b.must(t, b.admin, "CREATE USER "+user+"@'%' IDENTIFIED BY 'secret'")
+		b.must(t, b.admin, "CREATE USER "+user+"@'%' IDENTIFIED BY 'hunter2'")
 		t.Cleanup(func() { b.must(t, b.admin, "DROP USER "+user+"@'%'") })
-		account := testenv.Account{User: user, Password: "secret"}
+		account := testenv.Account{User: user, Password: "hunter2"}
 		all := []string{"SELECT", "INSERT", "UPDATE", "DELETE"}
 		grant := func(rights []string) {
 			for _, table := range []string{"leases", "meta"} {
@@ -111,7 +111,7 @@ func TestRights(t *testing.T) {
 // TestDSN: what is wrong with an address is said, without the password.
 func TestDSN(t *testing.T) {
 	onBoth(t, func(t *testing.T, b *bed) {
-		secret := testenv.Account{User: b.App.User, Password: "secret"}
+		secret := testenv.Account{User: b.App.User, Password: "hunter2"}
 		isRefused(t, drive(t, b.open(t, secret, b.database, "")), "user and password")
 		isRefused(t, drive(t, b.open(t, b.App, testenv.DatabasePrefix+"none", "")), "database")
 		isRefused(t, drive(t, b.open(t, b.App, "mysql", "")), "database")
@@ -129,10 +129,10 @@ func TestDSN(t *testing.T) {
 		}
 		l.Close()
 		for _, addr := range []string{l.Addr().String(), "no-such-host.invalid:3306"} {
-			d := drive(t, opened(t, fmt.Sprintf("u:secret@tcp(%s)/db", addr)))
+			d := drive(t, opened(t, fmt.Sprintf("u:hunter2@tcp(%s)/db", addr)))
 			_, err := d.Acquire(within(t), params("k", time.Minute))
 			if !errors.Is(err, dibsdriver.ErrUnavailable) || errors.Is(err, dibsdriver.ErrRefused) || dibsdriver.FateOf(err) != dibsdriver.FateNotApplied ||
-				!strings.Contains(err.Error(), "host and port") || strings.Contains(err.Error(), "secret") {
+				!strings.Contains(err.Error(), "host and port") || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("%s: %v", addr, err)
 			}
 		}

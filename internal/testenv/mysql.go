@@ -98,19 +98,22 @@ func (p *program) command(flags ...string) *exec.Cmd {
 	return exec.Command(argv[0], argv[1:]...)
 }
 
+// The passwords are such as no error contains for another reason.
+const adminPassword, appPassword = "hunter2-of-admin", "hunter2-of-app"
+
 // SetupSQL makes the accounts, on a server that has none yet.
 func SetupSQL() []string {
 	return []string{
-		"CREATE USER IF NOT EXISTS 'dibs_admin'@'%' IDENTIFIED BY 'admin'",
+		"CREATE USER IF NOT EXISTS 'dibs_admin'@'%' IDENTIFIED BY '" + adminPassword + "'",
 		"GRANT ALL ON *.* TO 'dibs_admin'@'%' WITH GRANT OPTION",
-		"CREATE USER IF NOT EXISTS 'dibs_app'@'%' IDENTIFIED BY 'app'",
+		"CREATE USER IF NOT EXISTS 'dibs_app'@'%' IDENTIFIED BY '" + appPassword + "'",
 		`GRANT SELECT, INSERT, UPDATE, DELETE ON ` + "`" + `dibs\_%` + "`" + `.* TO 'dibs_app'@'%'`,
 	}
 }
 
 func (f *family) accounts(s *Server) {
-	s.Admin = Account{"dibs_admin", "admin"}
-	s.App = Account{"dibs_app", "app"}
+	s.Admin = Account{"dibs_admin", adminPassword}
+	s.App = Account{"dibs_app", appPassword}
 }
 
 // common flags: small, quick, and on this machine only. Data survive a kill of the server, which is all the tests do to it; the disk need not be waited for.
