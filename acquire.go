@@ -10,6 +10,8 @@ import (
 	"github.com/dibs-go/dibs/dibsdriver"
 	"github.com/dibs-go/dibs/internal/keeper"
 	"github.com/dibs-go/dibs/internal/line"
+	"github.com/dibs-go/dibs/internal/outbox"
+	"github.com/dibs-go/dibs/internal/settle"
 )
 
 // Acquire waits for the key and takes it. It returns the lock, which must be released, and the work's context, which
@@ -43,12 +45,17 @@ func (l *Locker) acquire(ctx context.Context, key string, o options) (*Lock, con
 	if ctx.Err() != nil {
 		return nil, nil, contextError(ctx)
 	}
-	if s := l.heldBy(ctx, full); s != nil {
-		return s.enterAgain(ctx, key, o)
+	has := l.heldBy(ctx, full)
+	if has != nil && !o.reenter {
+		return nil, nil, fmt.Errorf("%w: %q, with token %d; waiting for it would be a deadlock (see dibs.Reenter)", ErrHeld, key, has.token)
 	}
-
 	if l.closed() {
 		return nil, nil, ErrClosed
+	}
+	if has != nil {
+		if lock, work := has.enterAgain(ctx, key); lock != nil {
+			return lock, work, nil
+		} // else its last release came in between
 	}
 	l.countRequest(full)
 	terms := l.lineTerms(o)
@@ -59,32 +66,48 @@ func (l *Locker) acquire(ctx context.Context, key string, o options) (*Lock, con
 	began := time.Now()
 	var s *section
 	for s == nil {
-		left := wait
-		if wait > 0 {
-			left = max(time.Nanosecond, wait-time.Since(began)) // 0 would be a single attempt
-		}
-		grant, err := l.lines.Join(ctx, full, terms, left)
+		grant, err := l.join(ctx, full, terms, wait, began)
 		if err != nil {
 			err = l.refusal(key, err)
 			if wait != 0 {
-				l.tell(l.cfg.Events.Waited, Event{Key: key, For: time.Since(began), Err: err})
+				l.tell(outbox.Frequent, l.cfg.Events.Waited, Event{Key: key, For: time.Since(began), Err: err})
 			}
 			return nil, nil, err
 		}
 		ev := Event{Key: key, Token: grant.Token, For: time.Since(began)}
-		s, err = l.begin(ctx, key, full, o, terms, grant, func() {
+		s, err = l.begin(ctx, key, full, o, terms, grant, func() bool {
 			if wait != 0 {
-				l.tell(l.cfg.Events.Waited, ev)
+				l.tell(outbox.Frequent, l.cfg.Events.Waited, ev)
 			}
-			l.tell(l.cfg.Events.Acquired, ev)
+			return l.tell(outbox.Usual, l.cfg.Events.Acquired, ev)
 		})
 		if err != nil {
 			return nil, nil, err
 		}
 	}
 	s.tellAcquired()
-	lock := &Lock{section: s, key: key, ctx: s.ctx}
+	lock := &Lock{section: s, key: key}
 	return lock, context.WithValue(s.ctx, heldKey{}, &held{lock: lock, outer: heldIn(ctx)}), nil
+}
+
+// join waits in line for a lease that a section can begin with.
+func (l *Locker) join(ctx context.Context, full string, terms line.Terms, wait time.Duration, began time.Time) (line.Grant, error) {
+	for {
+		left := wait
+		if wait > 0 {
+			left = max(time.Nanosecond, wait-time.Since(began)) // 0 would be a single attempt
+		}
+		grant, err := l.lines.Join(ctx, full, terms, left)
+		if err != nil || grant.Lease != nil || !l.keeper.Slept(grant.Started, terms.Margin) {
+			return grant, err
+		}
+		// Somebody else may have the key by now, and no work begins in doubt of that.
+		l.settler.InBackground(settle.Release{Key: full, Owner: grant.Owner, Life: grant.Life + l.cfg.RequestTimeout})
+		l.lines.Ended(full, grant.Owner)
+		if wait == 0 {
+			return grant, fmt.Errorf("%w: the machine seems to have slept before %s had answered; the lease was given back", ErrUnavailable, l.limits.Store)
+		}
+	}
 }
 
 func (l *Locker) lineTerms(o options) line.Terms {
@@ -92,7 +115,7 @@ func (l *Locker) lineTerms(o options) line.Terms {
 }
 
 // begin starts the critical section of an acquired lease. It returns nil if the lease was handed on to us and has ended on the way.
-func (l *Locker) begin(ctx context.Context, key, full string, o options, terms line.Terms, g line.Grant, acquired func()) (*section, error) {
+func (l *Locker) begin(ctx context.Context, key, full string, o options, terms line.Terms, g line.Grant, acquired func() bool) (*section, error) {
 	s := &section{
 		engine: l.engine, key: key, full: full, owner: g.Owner, token: g.Token, began: time.Now(), terms: terms, count: 1, life: g.Life, acquired: acquired,
 	}
@@ -103,7 +126,7 @@ func (l *Locker) begin(ctx context.Context, key, full string, o options, terms l
 			g.Lease.Stop()
 		}
 		s.giveBack()
-		s.cancel(ErrClosed)
+		s.stop(ErrClosed)
 		return nil, ErrClosed
 	}
 	alarm := max(0, l.cfg.HoldAlarm)
@@ -111,7 +134,7 @@ func (l *Locker) begin(ctx context.Context, key, full string, o options, terms l
 		if !s.lease.Attach(s, o.maxHold, alarm) {
 			l.exit(s)
 			s.giveBack()
-			s.cancel(ErrLost)
+			s.stop(ErrLost)
 			return nil, nil
 		}
 	} else {
@@ -120,7 +143,7 @@ func (l *Locker) begin(ctx context.Context, key, full string, o options, terms l
 		if !ok { // this process was held up between the answer and now
 			l.exit(s)
 			s.giveBack()
-			s.cancel(ErrLost)
+			s.stop(ErrLost)
 			return nil, fmt.Errorf("%w: the answer of %s came too late to be trusted; the lease was given back", ErrUnavailable, l.limits.Store)
 		}
 		s.lease = lease
@@ -171,5 +194,5 @@ func (e *engine) silent() error {
 }
 
 func (e *engine) alarm(msg string, s *section, args ...any) {
-	e.log(slog.LevelError, msg, append([]any{"key", s.key, "token", s.token, "store", e.limits.Store}, args...)...)
+	e.log(outbox.Grave, slog.LevelError, msg, append([]any{"key", s.key, "token", s.token, "store", e.limits.Store}, args...)...)
 }

@@ -32,7 +32,7 @@ type Config struct {
 	Margin time.Duration
 
 	// RequestTimeout is the longest time that the engine waits for one answer of the store (and never longer than the trust
-	// window). [Lock.Release] returns within it. Defaults to 5 s; at least 1 ms.
+	// window). [Lock.Release] returns within it. Defaults to 5 s; at least 1 ms and at most 24 h.
 	RequestTimeout time.Duration
 
 	// Prefix comes before every key in the store, so that several applications can share its tables. Defaults to "".
@@ -42,7 +42,7 @@ type Config struct {
 	// owners are random.
 	Name string
 
-	// Logger is where the engine writes what nobody may be listening for. Defaults to [slog.Default].
+	// Logger is where the engine writes what nobody may be listening for. Defaults to [slog.Default]. A record at which it panics is lost.
 	Logger *slog.Logger
 
 	// Events are functions of yours that are told what happens.
@@ -54,6 +54,7 @@ const (
 	defaultHoldAlarm = 5 * time.Minute
 	defaultTimeout   = 5 * time.Second
 	maxTTL           = 24 * time.Hour
+	maxTimeout       = maxTTL // so that sums of times stay far from their largest
 	// leastTime is the shortest that a time which is set may be: a number without its unit (5 for 5*time.Second) is shorter.
 	leastTime = time.Millisecond
 	maxName   = 255
@@ -87,6 +88,8 @@ func (c *Config) settled(limits dibsdriver.Limits) (Config, error) {
 		return s, fmt.Errorf("dibs: Config.RequestTimeout is %s: it must be positive", s.RequestTimeout)
 	case s.RequestTimeout < leastTime:
 		return s, tooShort("RequestTimeout", s.RequestTimeout)
+	case s.RequestTimeout > maxTimeout:
+		return s, fmt.Errorf("dibs: Config.RequestTimeout is %s: it may be %s at most; no answer is waited for longer than the lease can be trusted", s.RequestTimeout, maxTimeout)
 	case s.HoldAlarm > 0 && s.HoldAlarm < leastTime:
 		return s, tooShort("HoldAlarm", s.HoldAlarm)
 	case s.Margin > 0 && s.Margin < leastTime:

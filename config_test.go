@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -135,6 +136,12 @@ func TestNewRefuses(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
+	for _, d := range []time.Duration{24*time.Hour + 1, math.MaxInt64} {
+		_, err := dibs.New(newStore(), &dibs.Config{RequestTimeout: d})
+		if err == nil || !strings.Contains(err.Error(), "Config.RequestTimeout is "+d.String()) || !strings.Contains(err.Error(), "24h0m0s at most") {
+			t.Errorf("RequestTimeout %s: %v", d, err)
+		}
+	}
 	least := dibs.Config{RequestTimeout: time.Millisecond, HoldAlarm: time.Millisecond, Margin: time.Millisecond}
 	_, err := dibs.New(newStore(), &least)
 	want(t, err, nil)
@@ -142,6 +149,32 @@ func TestNewRefuses(t *testing.T) {
 	d.SetLimits(dibsdriver.Limits{Store: "session", SessionTTL: 20 * time.Second})
 	_, err = dibs.New(d, &dibs.Config{TTL: 10 * time.Second})
 	want(t, err, dibs.ErrUnsupported)
+}
+
+// TestB34_TheLongestTimes that are taken do not overflow: with them, a lock works as with any others.
+func TestB34_TheLongestTimes(t *testing.T) {
+	bubble(t, dibs.Config{RequestTimeout: 24 * time.Hour, HoldAlarm: math.MaxInt64, MaxHold: math.MaxInt64, TTL: 24 * time.Hour}, func(t *testing.T, h *house) {
+		want(t, h.Ping(t.Context()), nil)
+		lock, ctx, err := h.Acquire(t.Context(), "k", dibs.MaxWait(math.MaxInt64), dibs.MinHold(24*time.Hour))
+		want(t, err, nil)
+		time.Sleep(72 * time.Hour)
+		want(t, ctx.Err(), nil)
+		want(t, lock.Verify(t.Context()), nil)
+		h.store.Fail(errors.New("away"))
+		err = lock.Release()
+		want(t, err, dibs.ErrUnavailable)
+		if !strings.Contains(err.Error(), "is free in 48h0m0s at the latest") {
+			t.Error(err)
+		}
+		h.store.Fail(nil)
+		time.Sleep(time.Second)
+		if left := h.left(t, "k"); left != 0 {
+			t.Errorf("not released in the background, %s left", left)
+		}
+		if got := h.heard(); got != "waited, acquired, released" {
+			t.Error(got)
+		}
+	})
 }
 
 func TestSessionStores(t *testing.T) {

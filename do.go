@@ -2,13 +2,13 @@ package dibs
 
 import (
 	"context"
-	"errors"
+	"strings"
 )
 
 // Do waits for the key as [Locker.Acquire] does, runs fn under it, and releases it. fn is given the work's context, which ends
 // when the lock is lost; fn should then stop.
 //
-// The error is Acquire's (fn did not run), or fn's joined with that of the release. A lock that was lost is [ErrLost] even if
+// The error is Acquire's (fn did not run), or fn's joined with that of the release, both of which [errors.Is] finds. A lock that was lost is [ErrLost] even if
 // fn returned nil: what it did may have happened beside another's work. If fn panics, or ends its goroutine with
 // [runtime.Goexit], the lock is released and the panic goes on.
 func (l *Locker) Do(ctx context.Context, key string, fn func(ctx context.Context) error, opts ...Option) error {
@@ -50,11 +50,25 @@ func (l *Lock) run(ctx context.Context, fn func(ctx context.Context) error) (err
 		case released == nil, released == ErrReleased: // fn may have released it
 		case err == nil:
 			err = released
-		case errors.Is(err, ErrLost) && errors.Is(released, ErrLost), errors.Is(err, ErrMaxHold) && errors.Is(released, ErrMaxHold):
-			// fn has said it already
 		default:
-			err = errors.Join(err, released)
+			err = &bothErrors{err, released}
 		}
 	}()
 	return fn(ctx)
 }
+
+// bothErrors are the errors of a work and of its lock. What one of them says already, as the cause of a context's end may, is not said twice.
+type bothErrors struct{ work, lock error }
+
+func (e *bothErrors) Error() string {
+	work, lock := e.work.Error(), e.lock.Error()
+	switch {
+	case strings.HasPrefix(lock, work):
+		return lock
+	case strings.Contains(work, lock):
+		return work
+	}
+	return work + "\n" + lock
+}
+
+func (e *bothErrors) Unwrap() []error { return []error{e.work, e.lock} }

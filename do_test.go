@@ -3,7 +3,9 @@ package dibs_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -102,6 +104,58 @@ func TestDoReportsALossEvenIfTheWorkDoesNot(t *testing.T) {
 			return nil
 		})
 		want(t, err, dibs.ErrLost)
+	})
+}
+
+// TestB23_WhatTheWorkSaysHidesNoLoss: it may have returned the cause of its context's end, or another lock's.
+func TestB23_WhatTheWorkSaysHidesNoLoss(t *testing.T) {
+	bubble(t, dibs.Config{}, func(t *testing.T, h *house) {
+		for name, says := range map[string]func(ctx context.Context) error{
+			"nothing":       func(context.Context) error { return nil },
+			"the cause":     context.Cause,
+			"more":          func(ctx context.Context) error { return fmt.Errorf("%w: %w", errWork, context.Cause(ctx)) },
+			"just its name": func(context.Context) error { return dibs.ErrMaxHold },
+			"its text":      func(ctx context.Context) error { return errors.New(context.Cause(ctx).Error()) },
+		} {
+			err := h.Do(t.Context(), "k", func(ctx context.Context) error {
+				<-ctx.Done()
+				time.Sleep(time.Minute) // beyond the end of the lease
+				return says(ctx)
+			}, dibs.MaxHold(time.Second), dibs.TTL(3*time.Second))
+			want(t, err, dibs.ErrMaxHold, dibs.ErrLost)
+			if n := strings.Count(err.Error(), `max hold exceeded: "k"`); n > 1 && name != "more" {
+				t.Errorf("the work says %s, and the same is told %d times: %v", name, n, err)
+			}
+			if name == "more" {
+				want(t, err, errWork)
+			}
+		}
+
+		lose := func(ctx context.Context, key string) error {
+			h.store.Expire(key)
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		for _, own := range []error{dibs.ErrUnavailable, errWork} {
+			err := h.Do(t.Context(), "k", func(ctx context.Context) error { return fmt.Errorf("%w: %w", own, lose(ctx, "k")) })
+			want(t, err, own, dibs.ErrLost)
+			if n := strings.Count(err.Error(), `"k"`); n != 1 || !strings.Contains(err.Error(), own.Error()) {
+				t.Errorf("%q", err)
+			}
+		}
+		err := h.Do(t.Context(), "outer", func(outer context.Context) error {
+			return h.Do(context.WithoutCancel(outer), "inner", func(inner context.Context) error {
+				h.store.Expire("outer")
+				<-outer.Done()
+				return lose(inner, "inner")
+			})
+		})
+		want(t, err, dibs.ErrLost)
+		for _, key := range []string{`"inner"`, `"outer"`} {
+			if strings.Count(err.Error(), key) != 1 {
+				t.Errorf("both were lost, and %s is not named once: %q", key, err)
+			}
+		}
 	})
 }
 

@@ -43,7 +43,7 @@
 //
 // While a process is frozen it can do nothing, so nothing needs to be done in time; when it resumes, its timers are due at once. While a machine
 // sleeps, its monotonic clock may stand still, and timers with it: when the wall clock has run ahead of the monotonic one, every lease is in
-// doubt until the store has confirmed it.
+// doubt until the store has confirmed it, and one that was just being acquired is given back: no work begins in doubt.
 //
 // What a process does between the end of its window and its noticing is beyond any lock: a thread can be frozen just before the write that it
 // has decided on. For this there is [Lock.Token], which rises with every acquisition of a key: a resource that remembers the highest token it has

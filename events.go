@@ -3,6 +3,8 @@ package dibs
 import (
 	"log/slog"
 	"time"
+
+	"github.com/dibs-go/dibs/internal/outbox"
 )
 
 // Event is what happened, as [Events] are told of it.
@@ -20,8 +22,12 @@ type Event struct {
 }
 
 // Events are told what happens in a [Locker]. Each may be nil. They are called one after another, in the order in which
-// things happened, by a goroutine of the Locker that nothing else depends on: one that blocks delays other events, and no
-// lock. A panic in one is logged.
+// things happened, by a goroutine of the Locker that no lock depends on, so that they may take locks, and call [Locker.Shutdown]. One that blocks delays
+// other events and the log, and no lock. A panic in one is logged; one that ends its goroutine ([runtime.Goexit], t.FailNow) ends its own call.
+//
+// What waits to be told is bounded, for functions that are slower than what happens. When 10,000 events and records of the log wait, more of Renewed,
+// RenewalRefused, Waited and LoadAdvice are dropped; when 100,000 wait, locks that are acquired are not told of, neither Acquired nor Released; when 200,000
+// wait, their Lost, MaxHold and HoldAlarm are not told either. If Acquired was told of a lock, so are its Lost, MaxHold and Released, always.
 type Events struct {
 	// Acquired: a lock was acquired.
 	Acquired func(Event)
@@ -44,12 +50,12 @@ type Events struct {
 	Released func(Event)
 }
 
-// tell posts an event for delivery.
-func (e *engine) tell(f func(Event), ev Event) {
+// tell posts an event for delivery. It reports whether there was room for it.
+func (e *engine) tell(r outbox.Rank, f func(Event), ev Event) bool {
 	if f == nil {
-		return
+		return e.outbox.Room(r)
 	}
-	e.outbox.Post(func() {
+	return e.outbox.Post(r, func() {
 		defer func() {
 			if p := recover(); p != nil {
 				e.cfg.Logger.Error("dibs: an event function panicked", "key", ev.Key, "panic", p)
@@ -60,6 +66,6 @@ func (e *engine) tell(f func(Event), ev Event) {
 }
 
 // log posts a log record for delivery.
-func (e *engine) log(level slog.Level, msg string, args ...any) {
-	e.outbox.Post(func() { e.cfg.Logger.Log(e.background, level, msg, args...) })
+func (e *engine) log(r outbox.Rank, level slog.Level, msg string, args ...any) {
+	e.outbox.Post(r, func() { e.cfg.Logger.Log(e.background, level, msg, args...) })
 }

@@ -140,7 +140,7 @@ func (s *section) endFreeing(o fencing.Outcome) {
 		if _, told := s.lease.Stop(); told {
 			s.ended.Wait() // so that events keep their order
 		}
-		s.cancel(ErrReleased)
+		s.stop(ErrReleased)
 		s.tellReleased(nil)
 		s.lines.Ended(s.full, s.owner)
 		s.exit(s)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dibs-go/dibs/internal/load"
+	"github.com/dibs-go/dibs/internal/outbox"
 )
 
 // whatHelps is for keys that are asked for too often.
@@ -28,6 +29,6 @@ func (e *engine) countWaiters(key string, waiters int) {
 
 func (e *engine) advise(key, what string) {
 	key = e.userKey(key)
-	e.log(slog.LevelWarn, "dibs: a key is under heavy load", "key", key, "store", e.limits.Store, "what", what, "advice", whatHelps)
-	e.tell(e.cfg.Events.LoadAdvice, Event{Key: key, Advice: what + ": " + whatHelps})
+	e.log(outbox.Frequent, slog.LevelWarn, "dibs: a key is under heavy load", "key", key, "store", e.limits.Store, "what", what, "advice", whatHelps)
+	e.tell(outbox.Frequent, e.cfg.Events.LoadAdvice, Event{Key: key, Advice: what + ": " + whatHelps})
 }

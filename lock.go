@@ -11,11 +11,8 @@ import (
 // Lock is a held lock. Its methods may be called by any number of goroutines at once, on a nil *Lock as well (which is a
 // released one).
 type Lock struct {
-	section *section
-	key     string
-	ctx     context.Context
-	// cancel ends the context of a re-entry; the outermost one ends with the section.
-	cancel   context.CancelCauseFunc
+	section  *section
+	key      string
 	released atomic.Bool
 }
 
@@ -94,9 +91,7 @@ func (l *Lock) Release() error {
 		return ErrReleased
 	}
 	err := l.section.leave()
-	if l.cancel != nil {
-		l.cancel(ErrReleased)
-	}
+	l.section.leaveInner(l)
 	return l.section.public(err)
 }
 

@@ -30,8 +30,8 @@ type engine struct {
 	limits dibsdriver.Limits
 	cfg    Config
 
-	group   *call.Group // owns every goroutine of the Locker
-	outbox  *outbox.Outbox
+	group   *call.Group    // owns every goroutine of the Locker but the outbox's
+	outbox  *outbox.Outbox // its goroutine runs users' functions, which take as long as they like
 	seen    *seen.Tokens
 	settler *settle.Settler
 	keeper  *keeper.Keeper
@@ -68,7 +68,7 @@ func New(d dibsdriver.Driver, cfg *Config) (*Locker, error) {
 	group := call.NewGroup()
 	e := &engine{
 		driver: d, limits: limits, cfg: settled, group: group,
-		outbox:     outbox.New(group),
+		outbox:     outbox.New(),
 		seen:       seen.New(seenKeys),
 		background: context.Background(),
 		sections:   make(map[*section]struct{}),
@@ -102,8 +102,8 @@ func (l *Locker) terms(opts []Option) options {
 }
 
 func (e *engine) renewalRefused(key string, err error) {
-	e.log(slog.LevelError, "dibs: the store refuses to renew a lease", "key", e.userKey(key), "store", e.limits.Store, "error", err)
-	e.tell(e.cfg.Events.RenewalRefused, Event{Key: e.userKey(key), Err: err})
+	e.log(outbox.Frequent, slog.LevelError, "dibs: the store refuses to renew a lease", "key", e.userKey(key), "store", e.limits.Store, "error", err)
+	e.tell(outbox.Frequent, e.cfg.Events.RenewalRefused, Event{Key: e.userKey(key), Err: err})
 }
 
 func (e *engine) userKey(key string) string { return key[len(e.cfg.Prefix):] }
@@ -146,14 +146,17 @@ func (e *engine) closed() bool {
 
 // Shutdown ends the Locker: nothing is acquired any more ([ErrClosed], for those who wait as well), the contexts of all works end
 // with ErrClosed, and their leases are renewed until each work has released its lock. When ctx ends first, what is
-// left is left to lapse by itself, and the context's error is returned. In the end the driver is closed. A second call waits as the first does.
+// left is left to lapse by itself, and the context's error is returned. In the end the driver is closed.
+//
+// Last of all it waits until the [Events] and the log have been told what is left to tell: until ctx ends, or one function has taken a second, as one of them does that calls Shutdown
+// itself. What is left then is told after Shutdown has returned, which is no error. A second call waits as the first does.
 func (l *Locker) Shutdown(ctx context.Context) error {
 	e := l.engine
 	e.mu.Lock()
 	e.closing = true
 	e.drain()
 	for s := range e.sections {
-		s.cancel(ErrClosed)
+		s.stop(ErrClosed)
 	}
 	e.mu.Unlock()
 	e.lines.Close(ErrClosed)
@@ -173,7 +176,14 @@ func (l *Locker) Shutdown(ctx context.Context) error {
 		_ = e.group.Wait(wait) // what hangs even so is the driver's, and ends when its store lets it
 	}
 	e.group.Cancel()
-	return errors.Join(err, e.driver.Close())
+	err = errors.Join(err, e.driver.Close())
+	if ctx.Err() != nil {
+		last, cancel := context.WithTimeout(e.background, dibsdriver.Grace)
+		defer cancel()
+		ctx = last
+	}
+	e.outbox.Drain(ctx)
+	return err
 }
 
 // Ping checks that the store can be used, as far as that can be seen without taking a lock: reachable, tables, rights, version. Call it at

@@ -1,12 +1,15 @@
 package dibs_test
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dibs-go/dibs"
+	"github.com/dibs-go/dibs/dibsmem"
 )
 
 func TestErrHeldAtOnce(t *testing.T) {
@@ -128,6 +131,86 @@ func TestReenterIsLostWithItsLock(t *testing.T) {
 		want(t, two.Err(), dibs.ErrLost)
 		want(t, two.Release(), dibs.ErrLost)
 		want(t, one.Release(), dibs.ErrLost)
+	})
+}
+
+// TestB52_AReentryEndsWithItsLock, and with its caller, but not with the callers of the others.
+func TestB52_AReentryEndsWithItsLock(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(h *house, callers func())
+		want error
+	}{
+		"lost":               {func(h *house, _ func()) { h.store.Expire("k") }, dibs.ErrLost},
+		"max hold":           {func(*house, func()) { time.Sleep(time.Hour) }, dibs.ErrMaxHold},
+		"Shutdown":           {func(h *house, _ func()) { go h.Shutdown(context.Background()) }, dibs.ErrClosed},
+		"its outer caller's": {func(_ *house, callers func()) { callers() }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, dibs.Config{MaxHold: time.Hour}, func(t *testing.T, h *house) {
+				caller, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				outer, ctx, err := h.Acquire(caller, "k")
+				want(t, err, nil)
+				inner, work, err := h.Acquire(context.WithoutCancel(ctx), "k", dibs.Reenter())
+				want(t, err, nil)
+				gone, over, err := h.Acquire(work, "k", dibs.Reenter())
+				want(t, err, nil)
+				want(t, gone.Release(), nil)
+				c.end(h, cancel)
+				<-ctx.Done()
+				synctest.Wait()
+				want(t, context.Cause(work), c.want)
+				want(t, context.Cause(over), dibs.ErrReleased)
+				if c.want == nil {
+					want(t, inner.Err(), nil)
+				}
+				_, _ = inner.Release(), outer.Release()
+				want(t, context.Cause(work), cmp.Or(c.want, dibs.ErrReleased))
+			})
+		})
+	}
+}
+
+// hooks is a context that calls back when somebody wants to know its end.
+type hooks struct {
+	context.Context
+	done func()
+}
+
+func (c hooks) Done() <-chan struct{} {
+	c.done()
+	return c.Context.Done()
+}
+
+// TestAReentryThatRacesTheLastRelease is an acquire like any other.
+func TestAReentryThatRacesTheLastRelease(t *testing.T) {
+	bubble(t, dibs.Config{}, func(t *testing.T, h *house) {
+		first, ctx := h.take(t)
+		late := hooks{context.WithoutCancel(ctx), func() { first.Release() }} // it has been looked up by then
+		again, work, err := h.Acquire(late, "k", dibs.Reenter())
+		want(t, err, nil)
+		want(t, first.Err(), dibs.ErrReleased)
+		want(t, work.Err(), nil)
+		if again.Token() <= first.Token() {
+			t.Errorf("token %d after %d", again.Token(), first.Token())
+		}
+		want(t, again.Release(), nil)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		l := openPlain(t, dibsmem.New())
+		for range 2000 {
+			first, ctx, err := l.Acquire(t.Context(), "k")
+			want(t, err, nil)
+			var both sync.WaitGroup
+			both.Go(func() { want(t, first.Release(), nil) })
+			both.Go(func() {
+				again, _, err := l.Acquire(context.WithoutCancel(ctx), "k", dibs.Reenter())
+				want(t, err, nil)
+				want(t, again.Release(), nil)
+			})
+			both.Wait()
+		}
+		want(t, l.Shutdown(t.Context()), nil)
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dibs-go/dibs/internal/keeper"
 	"github.com/dibs-go/dibs/internal/line"
+	"github.com/dibs-go/dibs/internal/outbox"
 	"github.com/dibs-go/dibs/internal/settle"
 )
 
@@ -26,12 +27,14 @@ type section struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	ended    sync.WaitGroup // until LeaseEnded has told of the lease's end, if it ends
-	mu       sync.Mutex
-	count    int    // how often it is held: 1, and 1 more for each re-entry
-	acquired func() // tells of its beginning; nil once it was told
-	quiet    bool   // its end was told of; nothing is told after it
-	fenced          // see fenced.go
+	ended     sync.WaitGroup // until LeaseEnded has told of the lease's end, if it ends
+	mu        sync.Mutex
+	count     int         // how often it is held: 1, and 1 more for each re-entry
+	acquired  func() bool // tells of its beginning; nil once it was told
+	heard     bool        // there was room for that, and so its end is told as well
+	quiet     bool        // its end was told of; nothing is told after it
+	reentered             // see reenter.go
+	fenced                // see fenced.go
 }
 
 // lives reports whether the section goes on: it was not released, and its lease has not ended.
@@ -40,25 +43,6 @@ func (s *section) lives() bool {
 	defer s.mu.Unlock()
 	err := s.lease.Err()
 	return s.count > 0 && (err == nil || errors.Is(err, ErrUnavailable)) // in doubt is not ended
-}
-
-// enterAgain is taking a key that the context holds.
-func (s *section) enterAgain(ctx context.Context, key string, o options) (*Lock, context.Context, error) {
-	if !o.reenter {
-		return nil, nil, fmt.Errorf("%w: %q, with token %d; waiting for it would be a deadlock (see dibs.Reenter)", ErrHeld, key, s.token)
-	}
-	if s.closed() {
-		return nil, nil, ErrClosed
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.count == 0 {
-		return nil, nil, fmt.Errorf("%w: %q was released while it was being taken again", ErrReleased, key)
-	}
-	s.count++
-	inner, cancel := context.WithCancelCause(ctx)
-	lock := &Lock{section: s, key: key, ctx: inner, cancel: cancel}
-	return lock, context.WithValue(inner, heldKey{}, &held{lock: lock, outer: heldIn(ctx)}), nil
 }
 
 // leave is one release. The last is the real one.
@@ -79,7 +63,8 @@ func (s *section) leave() error {
 	}
 
 	s.awaitCommits()
-	if s.mayHandOff() && s.lines.HandOn(s.full, s.owner, s.terms, func() { s.cancel(ErrReleased); s.tellReleased(nil) }) {
+	began := time.Now() // all questions of the store from here on have one time-out together
+	if s.mayHandOff() && s.lines.HandOn(s.full, s.owner, s.terms, func() { s.stop(ErrReleased); s.tellReleased(nil) }) {
 		s.exit(s)
 		return nil
 	}
@@ -90,7 +75,7 @@ func (s *section) leave() error {
 	} else if cause != nil {
 		s.ended.Wait() // so that events keep their order: the work may be here before its context's end has been told
 	}
-	s.cancel(ErrReleased) // if nothing else was the cause
+	s.stop(ErrReleased) // if nothing else was the cause
 	var err error
 	if s.byCommit() {
 		// There is nothing left to release.
@@ -98,7 +83,7 @@ func (s *section) leave() error {
 		// What the store may still have of us would only keep others waiting: the work is over.
 		s.giveBack()
 		err = cause
-	} else if err = s.settler.Release(s.release()); errors.Is(err, ErrUnavailable) && s.group.Cancelled() {
+	} else if err = s.settler.Release(s.release(), began); errors.Is(err, ErrUnavailable) && s.group.Cancelled() {
 		err = fmt.Errorf("%w: Shutdown gave up waiting while %q was being released on %s; its lease is left to lapse: %w", ErrClosed, s.key, s.limits.Store, err)
 	} else if errors.Is(err, ErrUnavailable) {
 		err = fmt.Errorf("%w; renewal has stopped, releasing goes on in the background, and the key is free in %s at the latest",
@@ -119,15 +104,17 @@ func (s *section) tellAcquired() {
 	defer s.mu.Unlock()
 	if tell := s.acquired; tell != nil {
 		s.acquired = nil
-		tell()
+		s.heard = tell()
 	}
 }
 
 // end begins the telling of the section's end. It, and what is told of the end, come before the next in line is let go on, so that events keep their order.
-func (s *section) end() {
+// It reports whether the beginning was told.
+func (s *section) end() (heard bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.quiet = true
+	return s.heard
 }
 
 // meanwhile tells something of a section unless its end was told before.
@@ -141,8 +128,9 @@ func (s *section) meanwhile(tell func()) {
 }
 
 func (s *section) tellReleased(err error) {
-	s.end()
-	s.tell(s.cfg.Events.Released, Event{Key: s.key, Token: s.token, For: time.Since(s.began), Err: err})
+	if s.end() {
+		s.tell(outbox.Owed, s.cfg.Events.Released, Event{Key: s.key, Token: s.token, For: time.Since(s.began), Err: err})
+	}
 }
 
 // bound is how long at most the lease can still stand in the store after the last renewal.
@@ -170,12 +158,12 @@ func (s *section) LeaseEnded(cause error) {
 		cause = fmt.Errorf("%w: %q, with token %d", ErrMaxHold, s.key, s.token)
 	}
 	s.end()
-	s.cancel(cause)
+	s.stop(cause)
 	ev := Event{Key: s.key, Token: s.token, For: time.Since(s.began), Err: cause}
 	switch {
 	case errors.Is(cause, ErrMaxHold):
 		s.alarm("dibs: max hold exceeded: the work is told to end, its lease lapses", s, "held", ev.For)
-		s.tell(s.cfg.Events.MaxHold, ev)
+		s.tellEnded(s.cfg.Events.MaxHold, ev)
 	case errors.Is(cause, ErrLost):
 		if s.holdBack(cause) { // the next in line, too
 			return
@@ -188,13 +176,21 @@ func (s *section) LeaseEnded(cause error) {
 func (s *section) tellLost(cause error) {
 	ev := Event{Key: s.key, Token: s.token, For: time.Since(s.began), Err: cause}
 	s.alarm("dibs: lock lost under its work", s, "held", ev.For, "error", cause)
-	s.tell(s.cfg.Events.Lost, ev)
+	s.tellEnded(s.cfg.Events.Lost, ev)
+}
+
+func (s *section) tellEnded(f func(Event), ev Event) {
+	rank := outbox.Grave
+	if s.end() {
+		rank = outbox.Owed
+	}
+	s.tell(rank, f, ev)
 }
 
 // LeaseRenewed implements keeper.Holder.
 func (s *section) LeaseRenewed() {
 	s.meanwhile(func() {
-		s.tell(s.cfg.Events.Renewed, Event{Key: s.key, Token: s.token, For: time.Since(s.began)})
+		s.tell(outbox.Frequent, s.cfg.Events.Renewed, Event{Key: s.key, Token: s.token, For: time.Since(s.began)})
 	})
 }
 
@@ -202,6 +198,6 @@ func (s *section) LeaseRenewed() {
 func (s *section) HoldAlarm(held time.Duration) {
 	s.meanwhile(func() {
 		s.alarm("dibs: a lock has been held for long", s, "held", held)
-		s.tell(s.cfg.Events.HoldAlarm, Event{Key: s.key, Token: s.token, For: held})
+		s.tell(outbox.Grave, s.cfg.Events.HoldAlarm, Event{Key: s.key, Token: s.token, For: held})
 	})
 }

@@ -9,16 +9,16 @@ type clocks struct {
 	noticed        time.Duration
 }
 
-// skew is how far the wall clock has run ahead of the monotonic clock since the first call.
-func (c *clocks) skew(now time.Time, wall func() time.Time) time.Duration {
-	w := now.Round(0) // drops the monotonic reading
+// skew is how far the wall clock had run ahead of the monotonic clock at a moment, counted from that of the first call.
+func (c *clocks) skew(at time.Time, wall func(time.Time) time.Time) time.Duration {
+	w := at.Round(0) // drops the monotonic reading
 	if wall != nil {
-		w = wall().Round(0)
+		w = wall(at).Round(0)
 	}
 	if c.base.IsZero() {
-		c.base, c.baseWall = now, w
+		c.base, c.baseWall = at, w
 	}
-	return w.Sub(c.baseWall) - now.Sub(c.base)
+	return w.Sub(c.baseWall) - at.Sub(c.base)
 }
 
 // smallestGap is below every margin, so that no gap that matters goes by unnoticed.
@@ -38,6 +38,14 @@ func (k *Keeper) notice(now time.Time) {
 		}
 	}
 	k.queue.fix()
+}
+
+// Slept reports whether the machine seems to have slept since a moment, for longer than the margin.
+func (k *Keeper) Slept(since time.Time, margin time.Duration) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	before := k.clocks.skew(since, k.Wall)
+	return k.clocks.skew(time.Now(), k.Wall)-before > margin
 }
 
 func (k *Keeper) slept(l *Lease, now time.Time) bool {

@@ -31,12 +31,17 @@ func (l *Lease) Detach(need time.Duration) bool {
 	return true
 }
 
-// Attach gives a detached lease to its next holder, whose hold begins now. It returns false if the lease has ended meanwhile.
+// Attach gives a detached lease to its next holder, whose hold begins now. It returns false if the lease has ended meanwhile, or is in doubt: no work begins
+// under such a one, and it is not kept any more.
 func (l *Lease) Attach(h Holder, maxHold, holdAlarm time.Duration) bool {
 	k := l.keeper
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if l.ended != nil || l.err() != nil {
+		return false
+	}
+	if !l.doubtUntil.IsZero() {
+		k.end(l, errStopped)
 		return false
 	}
 	l.holder = h

@@ -95,6 +95,27 @@ func TestAttachRefusesWhatHasEnded(t *testing.T) {
 	})
 }
 
+// TestB05_AttachRefusesWhatIsInDoubt: the machine slept while the lease was on its way.
+func TestB05_AttachRefusesWhatIsInDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		l, _ := h.take(t, terms("k"))
+		if !l.Detach(0) {
+			t.Fatal("not detached")
+		}
+		h.wall.Add(int64(time.Hour))
+		second := &holder{start: time.Now()}
+		if l.Attach(second, 0, 0) {
+			t.Error("attached")
+		}
+		time.Sleep(time.Minute)
+		if _, n, _ := h.driver.Counts(); n > 1 || second.seen().ended != nil || len(second.seen().renewed) > 0 {
+			t.Errorf("still kept: %d renewals, %+v", n, second.seen())
+		}
+		h.done(t)
+	})
+}
+
 // TestTheHoldBeginsAnewWithEachHolder: its limit and its alarm count from then on, and those of the last are over.
 func TestTheHoldBeginsAnewWithEachHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -39,8 +39,8 @@ type Keeper struct {
 	Batch int
 	// Refused is told of a renewal that the store refuses as wrong. Called outside of the lock.
 	Refused func(key string, err error)
-	// Wall reads the wall clock, which goes on while a machine sleeps. For tests; nil for the real one.
-	Wall func() time.Time
+	// Wall tells what the wall clock, which goes on while a machine sleeps, said at a moment. For tests; nil for the real one, which a moment carries.
+	Wall func(at time.Time) time.Time
 
 	mu      sync.Mutex
 	queue   queue
@@ -52,15 +52,18 @@ type Keeper struct {
 }
 
 // Add keeps a lease that a request made at start was granted for life. It returns false, and keeps
-// nothing, if the trust window is over already.
+// nothing, if the trust window is over already. If the machine slept since start the lease is in doubt, as a renewal's answer would be.
 func (k *Keeper) Add(t Terms, h Holder, start time.Time, life time.Duration) (*Lease, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
 	l := &Lease{terms: t, holder: h, keeper: k, since: now}
-	l.confirm(start, life, k.clocks.skew(now, k.Wall))
+	l.confirm(start, life, k.clocks.skew(start, k.Wall))
 	if l.expired(now) != nil {
 		return nil, false
+	}
+	if k.slept(l, now) {
+		l.distrust(now)
 	}
 	l.holdFrom(now, t.MaxHold, t.HoldAlarm)
 	heap.Push(&k.queue, l)
@@ -102,10 +105,7 @@ func (l *Lease) Err() error {
 	if err := l.err(); err != nil || l.ended != nil {
 		return err
 	}
-	if !l.doubtUntil.IsZero() {
-		return fmt.Errorf("%w: the machine seems to have slept; the lease of %q is being confirmed", dibsdriver.ErrUnavailable, l.terms.Key)
-	}
-	return nil
+	return l.doubt()
 }
 
 // err does not wait for the keeper's goroutine to notice that the window is over, nor that the machine slept.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,16 +22,49 @@ type house struct {
 	*Keeper
 	store  *dibsmem.Store
 	driver *hooked.Driver
-	wall   atomic.Int64 // how far the wall clock has run ahead, in ns
+	wall   wall
+}
+
+// wall is how far the wall clock has run ahead, in ns, since when.
+type wall struct {
+	mu    sync.Mutex
+	steps []step
+}
+
+type step struct {
+	at    time.Time
+	ahead time.Duration
+}
+
+// Store sets the clock.
+func (w *wall) Store(ahead int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.steps = append(w.steps, step{time.Now(), time.Duration(ahead)})
+}
+
+// Add moves the clock.
+func (w *wall) Add(d int64) {
+	now := time.Now()
+	w.Store(int64(w.read(now).Sub(now)) + d)
+}
+
+// read tells what the clock said at a moment.
+func (w *wall) read(at time.Time) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range slices.Backward(w.steps) {
+		if !s.at.After(at) {
+			return at.Add(s.ahead)
+		}
+	}
+	return at
 }
 
 func newHouse() *house {
 	h := &house{store: dibsmem.New()}
 	h.driver = hooked.New(h.store)
-	h.Keeper = &Keeper{
-		Driver: h.driver, Group: call.NewGroup(), Timeout: 5 * time.Second,
-		Wall: func() time.Time { return time.Now().Add(time.Duration(h.wall.Load())) },
-	}
+	h.Keeper = &Keeper{Driver: h.driver, Group: call.NewGroup(), Timeout: 5 * time.Second, Wall: h.wall.read}
 	return h
 }
 

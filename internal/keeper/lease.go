@@ -57,7 +57,11 @@ func (t *Terms) doubtLimit() time.Duration { return max(t.Margin, time.Second) }
 
 // confirm records that a request made at start was granted for life.
 func (l *Lease) confirm(start time.Time, life, skew time.Duration) {
-	if until := start.Add(life - l.terms.Margin); until.After(l.trustUntil) {
+	margin := l.terms.Margin
+	if life > l.terms.TTL { // for a min hold; and clocks drift apart for longer
+		margin = max(margin, life/1000)
+	}
+	if until := start.Add(life - margin); until.After(l.trustUntil) {
 		// Never earlier: the store does not shorten a lease either.
 		l.trustUntil = until
 	}
@@ -72,6 +76,14 @@ func (l *Lease) distrust(now time.Time) {
 		l.doubtUntil = now.Add(l.terms.doubtLimit())
 		l.renewAt = now
 	}
+}
+
+// doubt says that the lease is in doubt, or returns nil.
+func (l *Lease) doubt() error {
+	if l.doubtUntil.IsZero() {
+		return nil
+	}
+	return fmt.Errorf("%w: the machine seems to have slept; the lease of %q is being confirmed", dibsdriver.ErrUnavailable, l.terms.Key)
 }
 
 // next is when the keeper has to look at the lease again.

@@ -177,5 +177,5 @@ func (l *Lease) Verify(ctx context.Context) error {
 		}
 		return dibsdriver.ErrUnavailable
 	}
-	return nil
+	return l.doubt() // the machine slept since the question
 }

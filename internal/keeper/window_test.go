@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -39,4 +40,35 @@ func TestARequestEndsWithTheWindow(t *testing.T) {
 		l.Stop()
 		h.done(t)
 	})
+}
+
+// TestTheMarginGrowsWithTheLease: a lease that was taken for a min hold lives longer than its TTL, and clocks that differ by 0.1 % are further apart in the end.
+func TestTheMarginGrowsWithTheLease(t *testing.T) {
+	for life, trusted := range map[time.Duration]time.Duration{
+		10 * time.Second: 9 * time.Second,              // the TTL: the margin as it is
+		15 * time.Minute: 15*time.Minute - time.Second, // 0.1 % is less
+		2 * time.Hour:    2*time.Hour - 7200*time.Millisecond,
+		24 * time.Hour:   24*time.Hour - 86400*time.Millisecond,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHouse()
+			h.driver.OnRenew(func(context.Context, []dibsdriver.Renewal) ([]dibsdriver.RenewAnswer, error) {
+				return nil, dibsdriver.ErrUnavailable
+			})
+			start := time.Now()
+			l, ok := h.Add(Terms{Key: "k", Owner: "o", TTL: 10 * time.Second, Margin: time.Second}, &holder{start: start}, start, life)
+			if !ok {
+				t.Fatal("the keeper did not take the lease")
+			}
+			sleepTo(start, trusted-time.Nanosecond)
+			if err := l.Err(); err != nil {
+				t.Errorf("%s: %v", life, err)
+			}
+			sleepTo(start, trusted)
+			if err := l.Err(); !errors.Is(err, dibsdriver.ErrLost) {
+				t.Errorf("%s: trusted for longer than %s: %v", life, trusted, err)
+			}
+			h.done(t)
+		})
+	}
 }

@@ -34,7 +34,7 @@ func TestWhoKnowsThatTheStoreWorksWaitsAnOutageOut(t *testing.T) {
 			g, _ := h.Join(t.Context(), "k", terms, 0)
 			time.Sleep(time.Minute)
 			return func() {
-				h.Settler.Release(settle.Release{Key: "k", Owner: g.Owner, Life: g.Life})
+				h.Settler.Release(settle.Release{Key: "k", Owner: g.Owner, Life: g.Life}, time.Now())
 				h.store.Fail(errors.New("down"))
 				h.Ended("k", g.Owner)
 			}

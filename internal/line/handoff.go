@@ -13,7 +13,7 @@ import (
 const turnTime = 50 * time.Millisecond
 
 // askLimit bounds how long a release waits to hear whether others wait; without an answer it takes it that they do. A store that is far away has as much
-// more as it took longer to grant the lease.
+// more as it took longer to grant the lease, but never more than half of what a request may take: the release has the rest.
 const (
 	askLimit = 100 * time.Millisecond
 	askSlack = 4
@@ -93,7 +93,7 @@ func (ls *Lines) contended(key string, took time.Duration) bool {
 	if !ok {
 		return true
 	}
-	limit := min(max(askLimit, askSlack*took), ls.Timeout)
+	limit := min(max(askLimit, askSlack*took), ls.Timeout/2)
 	c := call.Start(ls.Group, limit, func(ctx context.Context) (bool, error) { return d.Contended(ctx, key) })
 	others, err, answered := c.Wait(limit)
 	return !answered || err != nil || others

@@ -55,10 +55,13 @@ func (ls *Lines) Join(ctx context.Context, key string, terms Terms, wait time.Du
 	l := ls.line(key)
 	if w.once && (l.held != nil || len(l.waiters) > 0) {
 		defer ls.mu.Unlock()
-		if l.held == nil && l.failed != nil {
+		switch { // an attempt does not jump the line
+		case l.held == nil && l.failed != nil:
 			return Grant{}, l.failed
+		case l.silent():
+			return Grant{}, fmt.Errorf("%w: %s has not answered yet who has the key", dibsdriver.ErrUnavailable, l.all.Limits.Store)
 		}
-		return Grant{}, l.busyError() // an attempt does not jump the line
+		return Grant{}, l.busyError()
 	}
 	w.contacted, w.came = l.held != nil || l.answering(), l.asked
 	l.waiters = append(l.waiters, w)
@@ -124,15 +127,17 @@ func (l *line) answering() bool {
 	return l.failed == nil && !l.heardAt.IsZero() && time.Since(l.heardAt) < silence
 }
 
+// silent reports whether the request under way has gone unanswered for so long that nobody can say what the key is.
+func (l *line) silent() bool { return !l.askedAt.IsZero() && time.Since(l.askedAt) > silence }
+
 // reason is what a waiter is told that leaves: busy if the store said so, unavailable if it did not answer.
 func (l *line) reason(w *waiter, ctx context.Context) error {
-	silent := !l.askedAt.IsZero() && time.Since(l.askedAt) > silence
 	known := w.contacted || l.held != nil || l.busy != nil
 	var why error
 	switch {
 	case l.failed != nil:
 		why = l.failed
-	case silent || !known:
+	case l.silent() || !known:
 		why = fmt.Errorf("%w: %s has not answered yet; the request is taken back", dibsdriver.ErrUnavailable, l.all.Limits.Store)
 	default:
 		why = l.busyError()

@@ -68,7 +68,7 @@ func (h *house) keep(t *testing.T, g Grant) *keeper.Lease {
 
 // release gives a granted lease back, as a section does.
 func (h *house) release(key string, g Grant) {
-	h.Settler.Release(settle.Release{Key: key, Owner: g.Owner, Life: g.Life})
+	h.Settler.Release(settle.Release{Key: key, Owner: g.Owner, Life: g.Life}, time.Now())
 	h.Ended(key, g.Owner)
 }
 

@@ -153,3 +153,39 @@ func TestAnAttemptBehindALineTellsWhatTheLineKnows(t *testing.T) {
 		h.done(t)
 	})
 }
+
+// TestATryBehindASilentStore: at first others stand before it in line, and that is busy; after a second of silence nobody can say what the key is.
+func TestATryBehindASilentStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := dibsmem.New()
+		h := newHouse(store)
+		h.driver.OnAcquire(func(ctx context.Context, _ dibsdriver.AcquireParams) (dibsdriver.AcquireResult, error) {
+			<-ctx.Done()
+			return dibsdriver.AcquireResult{}, ctx.Err()
+		})
+		ended := make(chan error, 1)
+		go func() {
+			_, err := h.Join(context.Background(), "k", terms, 0)
+			ended <- err
+		}()
+		synctest.Wait()
+		start := time.Now()
+		for _, at := range []time.Duration{0, silence, silence + time.Millisecond, h.Timeout - time.Millisecond} {
+			time.Sleep(time.Until(start.Add(at)))
+			_, err := h.Join(context.Background(), "k", terms, 0)
+			if at <= silence {
+				busy(t, err)
+			} else if !errors.Is(err, dibsdriver.ErrUnavailable) {
+				t.Errorf("after %s of silence: %v", at, err)
+			}
+		}
+		if n, _, _ := h.driver.Counts(); n != 1 {
+			t.Errorf("%d questions: a try does not jump the line", n)
+		}
+		if err := <-ended; !errors.Is(err, dibsdriver.ErrUnavailable) {
+			t.Errorf("the first: %v", err)
+		}
+		h.driver.OnAcquire(nil)
+		h.done(t)
+	})
+}

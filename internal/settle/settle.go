@@ -46,17 +46,17 @@ func (s *Settler) release(ctx context.Context, r Release) error {
 	return s.Driver.Release(ctx, dibsdriver.ReleaseParams{Key: r.Key, Owner: r.Owner, Keep: keep})
 }
 
-func (s *Settler) start(r Release) *call.Call[struct{}] {
-	return call.Start(s.Group, s.Timeout, func(ctx context.Context) (struct{}, error) {
+func (s *Settler) start(r Release, limit time.Duration) *call.Call[struct{}] {
+	return call.Start(s.Group, limit, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, s.release(ctx, r)
 	})
 }
 
-// Release asks the store once and returns its answer: nil, or ErrLost. Without an answer it returns ErrUnavailable within the
-// time-out and goes on in the background until the lease has lapsed by itself.
-func (s *Settler) Release(r Release) error {
-	c := s.start(r)
-	_, err, answered := c.Wait(s.Timeout)
+// Release asks the store once and returns its answer: nil, or ErrLost. Without an answer it returns ErrUnavailable, at the time-out's end if that
+// began at start, and goes on in the background until the lease has lapsed by itself.
+func (s *Settler) Release(r Release, start time.Time) error {
+	limit := s.Timeout - time.Since(start)
+	_, err, answered := s.start(r, limit).Wait(limit)
 	if !answered {
 		err = fmt.Errorf("%w: no answer within %s", dibsdriver.ErrUnavailable, s.Timeout)
 	}
@@ -79,7 +79,7 @@ func (s *Settler) retryRelease(ctx context.Context, r Release) {
 	end := time.Now().Add(r.Life)
 	var pause backoff.Backoff
 	for s.Session || time.Now().Before(end) {
-		_, err, answered := s.start(r).Wait(s.Timeout)
+		_, err, answered := s.start(r, s.Timeout).Wait(s.Timeout)
 		if answered && (err == nil || errors.Is(err, dibsdriver.ErrLost)) {
 			return // a lease that is not there any more is what we want, whoever removed it
 		}
@@ -111,7 +111,7 @@ func (s *Settler) TakeBack(key, owner string, ttl time.Duration, c *call.Call[di
 				underWay = err != nil && fate == dibsdriver.FateUnknown
 			default:
 			}
-			_, err, answered := s.start(r).Wait(s.Timeout)
+			_, err, answered := s.start(r, s.Timeout).Wait(s.Timeout)
 			gone := answered && errors.Is(err, dibsdriver.ErrLost)
 			switch late := time.Now().After(end); {
 			case answered && err == nil:

@@ -65,10 +65,10 @@ func TestReleaseFrees(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse()
 		h.acquire(t.Context())
-		if err := h.Release(release()); err != nil || h.held(t) {
+		if err := h.Release(release(), time.Now()); err != nil || h.held(t) {
 			t.Errorf("%v, held %v", err, h.held(t))
 		}
-		if err := h.Release(release()); !errors.Is(err, dibsdriver.ErrLost) {
+		if err := h.Release(release(), time.Now()); !errors.Is(err, dibsdriver.ErrLost) {
 			t.Error(err)
 		}
 		h.idleAfter(t, 0)
@@ -81,7 +81,7 @@ func TestReleaseKeepsForTheMinHold(t *testing.T) {
 		h.acquire(t.Context())
 		r := release()
 		r.KeepUntil = time.Now().Add(10 * time.Second)
-		if err := h.Release(r); err != nil {
+		if err := h.Release(r, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10*time.Second - 1)
@@ -93,7 +93,7 @@ func TestReleaseKeepsForTheMinHold(t *testing.T) {
 			t.Error("held after its min hold")
 		}
 		h.acquire(t.Context())
-		if err := h.Release(r); err != nil || h.held(t) { // it is over
+		if err := h.Release(r, time.Now()); err != nil || h.held(t) { // it is over
 			t.Errorf("%v, held %v", err, h.held(t))
 		}
 	})
@@ -117,7 +117,7 @@ func TestReleaseGoesOnInTheBackground(t *testing.T) {
 					return h.store.Release(ctx, p)
 				})
 				start := time.Now()
-				err := h.Release(release())
+				err := h.Release(release(), time.Now())
 				if !errors.Is(err, dibsdriver.ErrUnavailable) {
 					t.Error(err)
 				}
@@ -141,7 +141,7 @@ func TestReleaseIsRetriedWithinTheLeaseOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse()
 		h.store.Fail(errors.New("down"))
-		if err := h.Release(release()); !errors.Is(err, dibsdriver.ErrUnavailable) {
+		if err := h.Release(release(), time.Now()); !errors.Is(err, dibsdriver.ErrUnavailable) {
 			t.Error(err)
 		}
 		h.idleAfter(t, ttl)
@@ -273,5 +273,30 @@ func TestTakeBackOnASessionStoreEndsOnlyWhenConfirmed(t *testing.T) {
 			return dibsdriver.AcquireResult{}, errors.New("reset")
 		}))
 		h.idleAfter(t, ttl+h.Timeout)
+	})
+}
+
+// TestReleaseHasTheRestOfItsTime: what its caller has used up already counts.
+func TestReleaseHasTheRestOfItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		h.acquire(t.Context())
+		h.driver.OnRelease(func(ctx context.Context, _ dibsdriver.ReleaseParams) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		for _, used := range []time.Duration{0, time.Second, h.Timeout, 2 * h.Timeout} {
+			start := time.Now()
+			if err := h.Release(release(), start.Add(-used)); !errors.Is(err, dibsdriver.ErrUnavailable) {
+				t.Error(err)
+			}
+			if took, want := time.Since(start), max(0, h.Timeout-used); took != want {
+				t.Errorf("%s were used up, and it took %s, want %s", used, took, want)
+			}
+		}
+		h.driver.OnRelease(nil)
+		if err := h.Group.Wait(context.Background()); err != nil || h.held(t) {
+			t.Errorf("%v, held %v", err, h.held(t))
+		}
 	})
 }
