@@ -147,19 +147,30 @@ func TestFact36_CommitRefused(t *testing.T) {
 	})
 }
 
-// TestS7_ReleaseWaitsForTheCommit: until InTx's commit is over the lease is neither released, nor handed to the next in this process, nor to anybody else.
+// TestS7_ReleaseWaitsForTheCommit: until the commit of InTx or InTxAndRelease is over the lease is neither released, nor handed to the next in this process, nor to
+// anybody else.
 func TestS7_ReleaseWaitsForTheCommit(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bed) {
 		b.work(t)
 		l, other := b.locker(t, "", nil), b.locker(t, "", &dibs.Config{RequestTimeout: 30 * time.Second})
-		for what, commit := range map[string]func(lock *dibs.Lock) (finish func() error){
-			"InTx, and the answer takes its time": func(lock *dibs.Lock) func() error {
+		slow := func(in inTxFunc) func(*dibs.Lock) func() error {
+			return func(lock *dibs.Lock) func() error {
+				w := newWire(t, b.Addr)
+				w.set(func(w *wire) { w.holdAt = commitPacket })
+				done := make(chan error, 1)
+				go func() { done <- in(within(t), b.behind(t, w), lock, b.adds(t)) }()
+				<-w.held
+				return func() error { close(w.resume); return <-done }
+			}
+		}
+		silent := func(in inTxFunc) func(*dibs.Lock) func() error {
+			return func(lock *dibs.Lock) func() error {
 				w := newWire(t, b.Addr)
 				w.set(func(w *wire) { w.deafAt = commitPacket })
 				done := make(chan error, 1)
 				before := b.number(t, "SELECT n FROM work WHERE id = 1")
-				go func() { done <- InTx(within(t), b.behind(t, w), lock, b.adds(t)) }()
+				go func() { done <- in(within(t), b.behind(t, w), lock, b.adds(t)) }()
 				eventually(t, "committed", func() bool { return b.number(t, "SELECT n FROM work WHERE id = 1") > before })
 				return func() error {
 					w.cutAll()
@@ -168,23 +179,28 @@ func TestS7_ReleaseWaitsForTheCommit(t *testing.T) {
 					}
 					return nil
 				}
-			},
-			"InTx, and the commit takes its time": func(lock *dibs.Lock) func() error {
-				w := newWire(t, b.Addr)
-				w.set(func(w *wire) { w.holdAt = commitPacket })
-				done := make(chan error, 1)
-				go func() { done <- InTx(within(t), b.behind(t, w), lock, b.adds(t)) }()
-				<-w.held
-				return func() error { close(w.resume); return <-done }
-			},
+			}
+		}
+		for what, c := range map[string]struct {
+			commit func(lock *dibs.Lock) (finish func() error)
+			freed  bool // by what the store has committed, so that others may take the key
+		}{
+			"InTx, and the answer takes its time":           {silent(InTx), false},
+			"InTx, and the commit takes its time":           {slow(InTx), false},
+			"InTxAndRelease, and the answer takes its time": {silent(InTxAndRelease), true},
+			"InTxAndRelease, and the commit takes its time": {slow(InTxAndRelease), false},
 		} {
 			lock, _ := hold(t, l, "k")
 			_, owner, _ := b.peek(t, "k")
-			finish := commit(lock)
+			finish := c.commit(lock)
 			released := make(chan error, 1)
 			go func() { released <- lock.Release() }()
 			eventually(t, "it is being released", func() bool { return lock.Err() != nil })
 			taken := make(chan error, 2)
+			early := taken
+			if c.freed {
+				early = nil
+			}
 			for _, l := range []*dibs.Locker{l, other} {
 				go func() {
 					lock, _, err := l.Acquire(within(t), "k")
@@ -196,12 +212,12 @@ func TestS7_ReleaseWaitsForTheCommit(t *testing.T) {
 			case err := <-released:
 				t.Errorf("%s: released before the commit was over: %v", what, err)
 				released <- err
-			case err := <-taken:
+			case err := <-early:
 				t.Errorf("%s: taken before the commit was over: %v", what, err)
 				taken <- err
 			case <-time.After(500 * time.Millisecond):
 			}
-			if _, is, _ := b.peek(t, "k"); is != owner {
+			if _, is, _ := b.peek(t, "k"); is != owner && !c.freed {
 				t.Errorf("%s: before the commit was over, the lease was %q's", what, is)
 			}
 			if err := finish(); err != nil {

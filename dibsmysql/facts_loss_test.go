@@ -2,11 +2,13 @@ package dibsmysql
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/dibs-go/dibs"
 	"github.com/dibs-go/dibs/dibsdriver"
 )
 
@@ -66,42 +68,59 @@ func TestFact31_B11_ReplyLost(t *testing.T) {
 	})
 }
 
-// TestFact32_CutAtEachByte: wherever the request is cut off, it is applied once or not at all, and what is said of it is true.
+// TestFact32_CutAtEachByte: wherever a connection is cut, in the request or in its answer, and though the server can be reached again at once, the request is sent
+// once and executed once at most, and what is said of it is true.
 func TestFact32_CutAtEachByte(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bed) {
+		// This trigger tells of each execution, also of one that finds the row there.
 		b.must(t, b.admin, "CREATE TABLE executed (lock_key VARBINARY(255))")
-		b.must(t, b.admin, "CREATE TRIGGER executed AFTER INSERT ON dibs_leases FOR EACH ROW INSERT INTO executed VALUES (NEW.lock_key)")
-		length := len(New(b.admin, nil).q.acquire.with(literal("k000"), literal(newOwner()), "60000000", "1024", text("a holder 🔒"), text("a note")))
-		step := max(1, length/40)
+		b.must(t, b.admin, "CREATE TRIGGER executed BEFORE INSERT ON dibs_leases FOR EACH ROW INSERT INTO executed VALUES (NEW.lock_key)")
+		w := newWire(t, b.Addr)
+		d := b.through(t, w, "")
+		take(t, d, "warm", time.Minute)
+		statement := d.q.acquire.with(literal("k0000"), literal(newOwner()), "60000000", "1024", text("a holder 🔒"), text("a note"))
+		request := 4 + 1 + len(statement) // the packet's head, the command
 		fates := make(map[dibsdriver.Fate]int)
-		for n := 0; n < length+60; n += step {
-			w := newWire(t, b.Addr)
-			d := b.through(t, w, "")
-			take(t, d, fmt.Sprint("warm", n), time.Minute)
-			w.set(func(w *wire) { w.cutAfter = n })
-			key := fmt.Sprintf("k%03d", n)
+		for n := 0; ; n++ {
+			if !long && n > 5 && n < request-2 && n%61 != 0 {
+				continue
+			}
+			key := fmt.Sprintf("k%04d", n)
 			p := params(key, time.Minute)
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-			r, err := d.Acquire(ctx, p)
-			cancel()
+			w.set(func(w *wire) { w.breakAt, w.breakIn, w.watch, w.seen = literal(p.Owner), n, literal(p.Owner), 0 })
+			r, err := d.Acquire(within(t), p)
 			_, owner, _ := b.peek(t, key)
 			times := b.number(t, "SELECT COUNT(*) FROM executed WHERE lock_key = ?", []byte(key))
+			sent, want := 0, int64(0)
+			w.set(func(w *wire) { sent = w.seen })
+			if n >= request { // the cut is in the answer, which there is because the request was executed
+				want = 1
+			}
+			if sent != 1 || times != want {
+				t.Errorf("cut after %d of %d bytes: sent %d times, executed %d times", n, request, sent, times)
+			}
+			if err == nil {
+				if !r.Acquired || owner != p.Owner || n < request {
+					t.Errorf("cut after %d of %d bytes: %+v, and the row has %q", n, request, r, owner)
+				}
+				if n >= request { // the whole answer has passed
+					break
+				}
+				continue
+			}
 			fate := dibsdriver.FateOf(err)
-			switch {
-			case times > 1:
-				t.Errorf("cut after %d bytes: executed %d times", n, times)
-			case err == nil && (!r.Acquired || owner != p.Owner):
-				t.Errorf("cut after %d bytes: %+v, and the row has %q", n, r, owner)
-			case err != nil && fate == dibsdriver.FateNotApplied && owner != "":
-				t.Errorf("cut after %d bytes: not applied, and the row has %q: %v", n, owner, err)
+			fates[fate]++
+			if r.Acquired || !errors.Is(err, dibsdriver.ErrUnavailable) || fate == dibsdriver.FateNotApplied && times > 0 {
+				t.Errorf("cut after %d of %d bytes: %+v, %v, fate %v, and the row has %q", n, request, r, err, fate, owner)
 			}
-			if err != nil {
-				fates[fate]++
+			if n > request+100 {
+				t.Fatal("no answer is that long")
 			}
-			_ = d.Close()
 		}
-		t.Logf("fates: %v", fates)
+		if n := fates[dibsdriver.FateUnknown]; n < 15 {
+			t.Errorf("fates: %v", fates)
+		}
 	})
 }
 
@@ -133,6 +152,36 @@ func TestFact33_B47_ReadOnly(t *testing.T) {
 		b.must(t, b.admin, "SET GLOBAL read_only = OFF")
 		renewed(t, d, dibsdriver.Renewed, "k", owner, time.Minute)
 		release(t, d, "k", owner)
+	})
+}
+
+// TestFact33_ReadOnlySessions: the same of sessions whose transactions are READ ONLY, of which @@read_only tells nothing.
+func TestFact33_ReadOnlySessions(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bed) {
+		setting := "transaction_read_only=1"
+		if !b.mysql {
+			setting = "tx_read_only=1"
+		}
+		owner, _ := take(t, b.driver(t, ""), "k", time.Minute)
+		d := b.driver(t, setting)
+		for what, f := range map[string]func() error{
+			"acquire":              func() error { _, err := d.Acquire(within(t), params("other", time.Minute)); return err },
+			"acquire what is held": func() error { _, err := d.Acquire(within(t), params("k", time.Minute)); return err },
+			"release":              func() error { return d.Release(within(t), dibsdriver.ReleaseParams{Key: "k", Owner: owner}) },
+			"renew": func() error {
+				_, err := d.Renew(within(t), []dibsdriver.Renewal{{Key: "k", Owner: owner, TTL: time.Minute}})
+				return err
+			},
+			"a Locker": func() error { _, _, err := b.locker(t, setting, nil).TryAcquire(within(t), "other"); return err },
+		} {
+			err := f()
+			if !errors.Is(err, dibsdriver.ErrReadOnly) || !errors.Is(err, dibsdriver.ErrUnavailable) || dibsdriver.FateOf(err) != dibsdriver.FateNotApplied || code(err) != 1792 {
+				t.Errorf("%s: %v, fate %v", what, err, dibsdriver.FateOf(err))
+			}
+		}
+		if _, is, _ := b.peek(t, "k"); is != owner {
+			t.Errorf("the owner is %q", is)
+		}
 	})
 }
 
@@ -170,24 +219,36 @@ func TestFact47_AutocommitOff(t *testing.T) {
 	})
 }
 
-// TestFact52_FrozenTransaction: the server ends a transaction whose client is silent, and the row that it had locked is free.
+// TestFact52_FrozenTransaction: the server ends a transaction whose client is silent, by wait_timeout, or by MariaDB's idle_transaction_timeout; until then its fence
+// keeps the key, though the lease has expired, and after that it cannot commit.
 func TestFact52_FrozenTransaction(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bed) {
-		d := b.driver(t, "")
-		owner, _ := take(t, d, "k", time.Minute)
-		release(t, d, "k", owner)
-		frozen := b.open(t, b.Admin, b.database, "wait_timeout=2")
-		tx, err := frozen.Begin()
-		if err != nil {
-			t.Fatal(err)
+		settings := []string{"wait_timeout=2"}
+		if !b.mysql {
+			settings = append(settings, "idle_transaction_timeout=2")
 		}
-		defer func() { _ = tx.Rollback() }()
-		b.must(t, tx, "UPDATE dibs_leases SET note = 'frozen' WHERE lock_key = 'k'")
-		began := time.Now()
-		take(t, d, "k", time.Minute)
-		if took := time.Since(began); took < time.Second || took > 5*time.Second {
-			t.Errorf("it took %s", took)
+		for _, setting := range settings {
+			b.must(t, b.admin, "DROP TABLE IF EXISTS work")
+			b.work(t)
+			l, other := b.locker(t, "", nil), b.locker(t, "", nil)
+			lock, _ := hold(t, l, setting, dibs.TTL(time.Second))
+			tx := begin(t, b.pool(t, setting), sql.LevelReadCommitted)
+			b.must(t, tx, add)
+			if err := Fence(within(t), tx, lock); err != nil {
+				t.Fatal(err)
+			}
+			next, _ := hold(t, other, setting)
+			if err := tx.Commit(); err == nil {
+				t.Errorf("%s: committed after the key had passed on", setting)
+			}
+			b.worked(t, 0)
+			if err := lock.Release(); !errors.Is(err, dibs.ErrLost) {
+				t.Errorf("%s: release: %v", setting, err)
+			}
+			if err := next.Release(); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-go/dibs"
 	"github.com/dibs-go/dibs/dibsdriver"
 )
 
@@ -54,41 +55,68 @@ func TestFact45_OneLockedRow(t *testing.T) {
 	})
 }
 
-// TestFact53_B42_PoolUsedUp: business work that uses the whole pool costs no lease; releases and acquisitions get through as well.
+// TestFact53_B42_PoolUsedUp: business work that uses the whole pool for longer than a TTL, and would take more, costs no lease; releases and acquisitions get
+// through as well.
 func TestFact53_B42_PoolUsedUp(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bed) {
+		const ttl = 3 * time.Second
 		db := b.pool(t, "")
 		db.SetMaxOpenConns(5)
-		d := drive(t, db)
-		owner, _ := take(t, d, "k", time.Minute)
-		var open []*sql.Tx
-		for range 4 {
-			tx, err := db.Begin()
+		l, other := b.locker(t, "", nil), locker(t, New(db, nil), &dibs.Config{TTL: ttl})
+		lock, work := hold(t, other, "k")
+		// Five transactions, the last of which takes any connection that comes free.
+		began, ended := make(chan *sql.Tx, 5), make(chan error, 5)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for range cap(began) {
+			go func() {
+				tx, err := db.BeginTx(ctx, nil)
+				if err == nil {
+					began <- tx
+					<-ctx.Done()
+					_ = tx.Rollback()
+				} else if ctx.Err() != nil {
+					err = nil
+				}
+				ended <- err
+			}()
+		}
+		eventually(t, "four have begun and the fifth waits", func() bool { return len(began) == 4 && db.Stats().WaitCount > 0 })
+		held := time.Now()
+		for n := 0; time.Since(held) < 2*ttl && work.Err() == nil; n++ {
+			key := fmt.Sprint("another ", n)
+			short, _, err := other.Acquire(within(t), key)
 			if err != nil {
 				t.Fatal(err)
 			}
-			open = append(open, tx)
+			if _, _, err := l.TryAcquire(within(t), key); !errors.Is(err, dibs.ErrBusy) {
+				t.Errorf("%s: %v", key, err)
+			}
+			time.Sleep(200 * time.Millisecond)
+			if err := short.Release(); err != nil {
+				t.Errorf("releasing %s: %v", key, err)
+			}
+			if n := len(began); n != 4 {
+				t.Fatalf("%d transactions have a connection, so none is kept for renewals", n)
+			}
 		}
-		began := time.Now()
-		for range 3 {
-			renewed(t, d, dibsdriver.Renewed, "k", owner, time.Minute)
+		if err := lock.Verify(within(t)); err != nil {
+			t.Errorf("after two TTLs: %v", err)
 		}
-		refusedBy(t, d, "k")
-		release(t, d, "k", owner)
-		owner, _ = take(t, d, "k", time.Minute)
-		renewed(t, d, dibsdriver.Renewed, "k", owner, time.Minute)
-		if took := time.Since(began); took > time.Second {
-			t.Errorf("it took %s", took)
+		if err := lock.Release(); err != nil {
+			t.Error(err)
 		}
-		for _, tx := range open {
-			if err := tx.Commit(); err != nil {
+		cancel()
+		for range cap(ended) {
+			if err := <-ended; err != nil {
 				t.Error(err)
 			}
 		}
 	})
 }
 
-// TestFact54_WithoutSkipLocked: a server that does not know it renews row by row, and a locked row makes the others late by a second at most.
+// TestFact54_WithoutSkipLocked: a server that does not know it renews row by row, and each locked row makes those behind it late by a second.
 func TestFact54_WithoutSkipLocked(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string]bool{

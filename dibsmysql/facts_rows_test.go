@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/dibs-go/dibs/dibsdriver"
 )
@@ -42,6 +46,90 @@ func TestFact23_24_B36_B38_KeysAreBytes(t *testing.T) {
 			_, err := d.Acquire(within(t), params(key, time.Minute))
 			if !errors.Is(err, dibsdriver.ErrRefused) || dibsdriver.FateOf(err) != dibsdriver.FateNotApplied {
 				t.Errorf("a key of %d bytes: %v", len(key), err)
+			}
+		}
+	})
+}
+
+// someKeys makes n keys at random, most of which are almost another of them.
+func someKeys(r *rand.Rand, n int) []string {
+	alphabet := []rune("aAbBzZéÉeEßsＡａ 	\x00\n'\"\\`%_;-\u0301\u200b\u00a0İıſKK🔒🔓👍\U0010ffff")
+	seen := make(map[string]bool, n)
+	keys := make([]string, 0, n)
+	for len(keys) < n {
+		var key []rune
+		if len(keys) > 0 && r.IntN(4) > 0 {
+			key = []rune(keys[r.IntN(len(keys))])
+		} else {
+			for range 1 + r.IntN(1+r.IntN(250)) {
+				key = append(key, alphabet[r.IntN(len(alphabet))])
+			}
+		}
+		c, at := alphabet[r.IntN(len(alphabet))], r.IntN(len(key))
+		switch r.IntN(6) {
+		case 0:
+			key[at] = c
+		case 1:
+			key[len(key)-1] = c // beyond a length at which something is cut off
+		case 2:
+			key = append(key, c)
+		case 3:
+			key = slices.Insert(key, at, c)
+		case 4:
+			key = slices.Delete(key, at, at+1)
+		case 5:
+			key[at] = unicode.SimpleFold(key[at])
+		}
+		if s := string(key); s != "" && len(s) <= 255 && !seen[s] {
+			seen[s] = true
+			keys = append(keys, s)
+		}
+	}
+	return keys
+}
+
+// TestFact23_RandomKeys: of keys made at random any two are different locks: all can be held at once, and releasing and renewing some touches none of the others.
+func TestFact23_RandomKeys(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	onBoth(t, func(t *testing.T, b *bed) {
+		n := 150
+		if long {
+			n = 5_000
+		}
+		keys := someKeys(rand.New(rand.NewPCG(seed, 0)), n)
+		d := b.driver(t, "")
+		held := make(map[string]dibsdriver.Renewal, n)
+		tokens := make(map[string]int64, n)
+		for _, key := range keys {
+			owner, token := take(t, d, key, time.Hour)
+			held[key], tokens[key] = dibsdriver.Renewal{Key: key, Owner: owner, TTL: time.Hour}, token
+		}
+		var released []dibsdriver.Renewal
+		for _, key := range keys[:n/2] {
+			release(t, d, key, held[key].Owner)
+			released = append(released, held[key])
+			delete(held, key)
+		}
+		for want, leases := range map[dibsdriver.RenewAnswer][]dibsdriver.Renewal{dibsdriver.Lost: released, dibsdriver.Renewed: slices.Collect(maps.Values(held))} {
+			answers, err := d.Renew(within(t), leases)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, l := range leases {
+				if answers[i] != want {
+					t.Errorf("key %q: %v, want %v", l.Key, answers[i], want)
+				}
+			}
+		}
+		list, err := d.List(within(t), "")
+		if err != nil || len(list) != len(held) {
+			t.Errorf("%d of %d are listed: %v", len(list), len(held), err)
+		}
+		for _, r := range list {
+			if _, ok := held[r.Key]; !ok || r.Token != tokens[r.Key] {
+				t.Errorf("key %q, token %d, is listed, and was given out with token %d; is it held: %v", r.Key, r.Token, tokens[r.Key], ok)
 			}
 		}
 	})

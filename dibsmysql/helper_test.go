@@ -26,8 +26,14 @@ type helper struct {
 
 func startHelper(t testing.TB, role string, args ...string) *helper {
 	t.Helper()
+	return helperIn(t, nil, role, args...)
+}
+
+// helperIn starts a helper with more in its environment.
+func helperIn(t testing.TB, env []string, role string, args ...string) *helper {
+	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), helperRole+"="+role)
+	cmd.Env = append(append(os.Environ(), helperRole+"="+role), env...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

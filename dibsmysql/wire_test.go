@@ -92,10 +92,10 @@ func (w *wire) connect(client net.Conn) {
 			w.mu.Unlock()
 			if n > 0 && !deaf {
 				pass := min(int64(n), left.Load())
+				left.Add(-pass) // before the client can answer
 				if _, err := client.Write(buf[:pass]); err != nil || pass < int64(n) {
 					return
 				}
-				left.Add(-pass)
 			}
 			if err != nil {
 				return

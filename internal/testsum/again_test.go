@@ -63,6 +63,7 @@ func TestNotAgain(t *testing.T) {
 		"five":      {strings.Repeat(one, 5) + end, "true", true},
 		"six":       {strings.Repeat(one, 6) + end, "true", false},
 		"a panic":   {one + fails("TestTwo", "panic: broken\n") + end, "true", false},
+		"safety":    {one + fails("TestTwo", "x_test.go:1: GUARANTEE BROKEN: two holders\n") + end, "true", false},
 		"fatal":     {one + fails("TestTwo", "fatal error: all goroutines are asleep\n") + end, "true", false},
 		"a race":    {one + fails("TestTwo", "WARNING: DATA RACE\n") + end, "true", false},
 		"no end":    {one + `{"Action":"run","Package":"p","Test":"TestTwo"}` + "\n" + end, "true", false},

@@ -18,7 +18,8 @@
 // With -again, a test that failed is run once more, by itself, with nothing beside it, as COMMAND PATTERN PACKAGE ("go test -json -count=3 -run"): what it
 // measures is time, and a machine that is busy with all the other tests may be to blame. If it passes it counts as passed, its failure is
 // shown nevertheless, and the end of the run names it. That is for single tests: if more than five have failed, or anything that
-// is certain whatever the machine does (a data race, a panic, a package that does not build, a test that did not end, a check), nothing is run again.
+// is certain whatever the machine does (a test that says GUARANTEE BROKEN, a data race, a panic, a package that does not build, a test that did not end, a
+// check), nothing is run again.
 //
 // # Exit status
 //
