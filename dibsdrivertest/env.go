@@ -27,6 +27,9 @@ type env struct {
 
 func newEnv(t *testing.T, f *Factory, exact bool) *env {
 	label(t)
+	if !exact {
+		machine.watch()
+	}
 	e := &env{T: t, f: f, store: f.New(t), exact: exact, ttl: 2500 * time.Millisecond, slack: 3*time.Second + f.trips(10)}
 	e.ttl += f.trips(20) // a trust window has room for a new connection, which takes five or six of them
 	if exact {

@@ -84,16 +84,10 @@ type Crasher interface {
 	Crash(t testing.TB) (restart func())
 }
 
-// TakeoverRecorder is a store that itself can write down who took a key from whom.
-type TakeoverRecorder interface {
-	// RecordTakeovers begins; the function it returns tells what has been recorded so far.
-	RecordTakeovers(t testing.TB) func() []Takeover
-}
-
-// Takeover is an acquisition of a key whose last owner had not released it.
-type Takeover struct {
-	Key                string
-	OldToken, NewToken int64
+// Cleaner is a store from which a driver removes old rows if it is told to.
+type Cleaner interface {
+	// Cleaning is the same store for clients that remove old rows all the time, and as soon as it may be.
+	Cleaning() Store
 }
 
 // PeekByList is a Peek for stores that have no tool but the driver.

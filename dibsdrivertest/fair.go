@@ -88,88 +88,121 @@ func fairLone(e *env) {
 	wg.Wait()
 }
 
-// deadKeys: no clean-up has to come round before the keys of a dead holder are free.
+// deadKeys: no clean-up has to come round before the keys of a dead holder are free: each is when its lease has ended, and not before.
 func deadKeys(e *env) {
+	ttl := 2 * e.ttl
 	a, faults := e.faultyLocker(dibs.Config{TTL: 2 * e.ttl})
 	if e.f.session(e) {
+		ttl = e.ttl
 		a, faults = e.faultyLocker(dibs.Config{})
 	}
-	b := e.lockerWith(dibs.Config{TTL: max(e.ttl, 10*time.Second)})
-	if e.f.session(e) {
-		b = e.locker()
+	cfg := dibs.Config{RequestTimeout: 30 * time.Second} // so many at once may take a while
+	if !e.f.session(e) {
+		cfg.TTL = max(e.ttl, time.Minute)
 	}
-	const n = 50
+	b := e.lockerWith(cfg)
+	n := 50
+	if e.exact || Long() {
+		n = 100
+	}
+	began := make([]time.Time, n)
 	for i := range n {
+		began[i] = time.Now()
 		e.hold(a, fmt.Sprint("k", i))
 	}
-	last := time.Now()
 	faults.OnAll(FailBefore(errAway))
+	last := time.Now()
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
-			lock, _, err := b.Acquire(e.Context(), fmt.Sprint("k", i), dibs.MaxWait(2*e.ttl+2*time.Second))
+			lock, _, err := b.Acquire(e.Context(), fmt.Sprint("k", i), dibs.MaxWait(ttl+20*time.Second))
+			got := time.Now()
 			if err != nil {
 				e.Errorf("key %d: %v", i, err)
 				return
+			}
+			if d := got.Sub(began[i]); d < ttl-time.Millisecond {
+				e.Errorf("key %d: taken over after %s, its TTL was %s", i, d, ttl)
 			}
 			lock.Release()
 		})
 	}
 	wg.Wait()
-	e.took(last, 0, 8*e.ttl/3+e.slack, "taking 50 dead keys")
+	if d := time.Since(last); d > ttl+e.soon(500*time.Millisecond, last) {
+		e.Errorf("taking %d dead keys took %s from when they died, their TTL was %s", n, d, ttl)
+	}
 }
 
 // deadRace: exactly one of two gets a key in the moment in which it expires.
 func deadRace(e *env) {
-	rounds := 8
-	if e.exact {
-		rounds = 200
+	rounds, lanes := 50, 8
+	if e.exact || Long() {
+		rounds, lanes = 500, 16
 	}
-	d := e.driver()
-	limits, _ := d.Limits()
-	var wg sync.WaitGroup
+	limits, _ := e.driver().Limits()
+	next := make(chan string, rounds)
 	for i := range rounds {
+		next <- fmt.Sprint("k", i)
+	}
+	close(next)
+	var wg sync.WaitGroup
+	for range lanes {
+		a, b := e.driver(), e.driver()
 		wg.Go(func() {
-			a, b := e.driver(), e.driver()
-			key := fmt.Sprint("k", i)
-			p := e.params(key)
-			if limits.SessionTTL == 0 {
-				p.TTL = max(limits.MinTTL, 200*time.Millisecond)
-			}
-			r, err := d.Acquire(e.Context(), p)
-			if err != nil || !r.Acquired {
-				e.Errorf("acquire: %+v, %v", r, err)
-				return
-			}
-			var winners atomic.Int32
-			var race sync.WaitGroup
-			end := time.Now().Add(p.TTL + time.Second)
-			for _, d := range []dibsdriver.Driver{a, b} {
-				race.Go(func() {
-					token, err := e.spin(d, key, end)
-					if err != nil {
-						e.Errorf("acquire: %v", err)
-					}
-					if token != 0 {
-						winners.Add(1)
-						if token <= r.Token {
-							e.Errorf("token %d after %d", token, r.Token)
-						}
-					}
-				})
-			}
-			race.Wait()
-			if winners.Load() != 1 {
-				e.Errorf("%d winners", winners.Load())
+			for key := range next {
+				p := e.params(key)
+				if limits.SessionTTL == 0 {
+					p.TTL = max(limits.MinTTL, 200*time.Millisecond)
+				}
+				e.raceFor(p, a, b)
 			}
 		})
 	}
 	wg.Wait()
 }
 
-// spin asks for a key until it has it for a long time, or the end has come.
-func (e *env) spin(d dibsdriver.Driver, key string, end time.Time) (token int64, err error) {
-	for time.Now().Before(end) {
+func (e *env) raceFor(p dibsdriver.AcquireParams, a, b dibsdriver.Driver) {
+	began := time.Now()
+	r, err := a.Acquire(e.Context(), p)
+	if err != nil || !r.Acquired {
+		e.Errorf("acquire: %+v, %v", r, err)
+		return
+	}
+	var winners atomic.Int32
+	var race sync.WaitGroup
+	time.Sleep(time.Until(began.Add(p.TTL - 20*time.Millisecond))) // as in releaseAtExpiry
+	var once sync.Once
+	over := make(chan struct{}) // a little after somebody has it, or long after it should have been had
+	defer time.AfterFunc(10*time.Second, func() { once.Do(func() { close(over) }) }).Stop()
+	for _, d := range []dibsdriver.Driver{a, b} {
+		race.Go(func() {
+			token, err := e.spin(d, p.Key, over)
+			if err != nil {
+				e.Errorf("acquire: %v", err)
+			}
+			if token != 0 {
+				winners.Add(1)
+				time.AfterFunc(50*time.Millisecond, func() { once.Do(func() { close(over) }) })
+				if token <= r.Token {
+					e.Errorf("token %d after %d", token, r.Token)
+				}
+			}
+		})
+	}
+	race.Wait()
+	if winners.Load() != 1 {
+		e.Errorf("%d winners", winners.Load())
+	}
+}
+
+// spin asks for a key until it has it for a long time, or all is over.
+func (e *env) spin(d dibsdriver.Driver, key string, over <-chan struct{}) (token int64, err error) {
+	for {
+		select {
+		case <-over:
+			return 0, nil
+		default:
+		}
 		p := e.params(key)
 		p.TTL = max(p.TTL, 30*time.Second)
 		r, err := d.Acquire(e.Context(), p)
@@ -178,5 +211,4 @@ func (e *env) spin(d dibsdriver.Driver, key string, end time.Time) (token int64,
 		}
 		time.Sleep(time.Millisecond)
 	}
-	return 0, nil
 }

@@ -19,7 +19,7 @@ type history struct {
 	died     map[int]mono
 	blocked  []span // when the store hung for everybody
 	faults   map[int][]span
-	store    []Takeover
+	passed   []passed
 }
 
 // span is a time from and to.
@@ -99,6 +99,7 @@ type tally struct {
 	sections, writes, refused int
 	outcomes                  map[string]int
 	takeovers, freezes        int
+	cutOff                    int // sections whose end their process could not have confirmed, as it was cut off from the store
 }
 
 func (h *history) tally() tally {
@@ -112,6 +113,9 @@ func (h *history) tally() tally {
 			outcome = "died in it"
 		}
 		n.outcomes[outcome]++
+		if (s.Outcome == lost || s.Outcome == unsure) && during(h.faults[s.Process], s) && !during(h.frozen[s.Process], s) && !during(h.blocked, s) {
+			n.cutOff++
+		}
 	}
 	for _, w := range h.writes {
 		if !w.Accepted {
@@ -122,29 +126,27 @@ func (h *history) tally() tally {
 	for _, s := range h.sections {
 		byToken[fmt.Sprint(s.Key, " ", s.Token)] = s
 	}
-	for _, o := range h.store {
-		old := byToken[fmt.Sprint(o.Key, " ", o.OldToken)]
-		if old == nil {
-			continue // acquired, and killed before it could say so
-		}
-		frozen := slices.ContainsFunc(h.frozen[old.Process], func(s span) bool {
-			return s.overlaps(old.Trusted, old.Trusted+mono(old.TTL))
-		})
-		switch {
-		case frozen:
+	for _, p := range h.passed {
+		switch old := byToken[fmt.Sprint(p.key, " ", p.token)]; {
+		case p.frozen && old.Outcome == lost:
 			n.freezes++
 			n.takeovers++
-		case h.died[old.Process] != 0 && old.Outcome == "":
+		case h.died[old.Process] != 0 && old.Outcome == "": // perhaps after it was frozen
 			n.takeovers++
 		}
 	}
 	return n
 }
 
+// during tells whether one of the spans was in a section, or in the time in which its lease ran out.
+func during(spans []span, s *section) bool {
+	return slices.ContainsFunc(spans, func(sp span) bool { return sp.overlaps(s.Got, max(s.Freed, s.Trusted+mono(s.TTL))) })
+}
+
 func (n tally) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d sections, %d takeovers from dead or frozen holders, %d of them from frozen ones, %d writes, %d refused by the fence;",
-		n.sections, n.takeovers, n.freezes, n.writes, n.refused)
+	fmt.Fprintf(&b, "%d sections, %d takeovers from dead or frozen holders, %d of them from frozen ones, %d sections ended by who was cut off, "+
+		"%d writes, %d refused by the fence;", n.sections, n.takeovers, n.freezes, n.cutOff, n.writes, n.refused)
 	for _, outcome := range slices.Sorted(maps.Keys(n.outcomes)) {
 		fmt.Fprintf(&b, " %s: %d;", outcome, n.outcomes[outcome])
 	}

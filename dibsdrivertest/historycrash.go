@@ -11,8 +11,8 @@ const enoughCrashes = 2
 
 func (c *chaos) crashedEnough() bool {
 	_, can := c.store.(Crasher)
-	c.tools.Lock()
-	defer c.tools.Unlock()
+	c.tools.RLock()
+	defer c.tools.RUnlock()
 	return !can || c.crashes >= enoughCrashes
 }
 

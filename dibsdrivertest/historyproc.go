@@ -46,22 +46,26 @@ type chaos struct {
 	store    Store
 	seed     int64
 	resource string
-	takeover func() []Takeover
 
-	// tools is held by whoever speaks to the store with its own tools, which cannot work while it is down.
-	tools   sync.Mutex
-	crashes int
+	// tools is held for reading by whoever speaks to the store with its own tools, which cannot work while it is down.
+	tools    sync.RWMutex
+	crashes  int
+	blocking sync.Mutex // one at a time makes the store hang
 
 	mu      sync.Mutex
 	started int
 	running map[int]*Taker
-	busy    map[int]bool // something is being done to it
+	wires   map[int]*Proxy // of those processes that do not reach the store directly
+	busy    map[int]bool   // something is being done to it
+	orphans []section      // that their processes died in, and the store has not given to another yet
+	spoiled map[string]int // wires, by how
 }
 
 const (
 	chaosProcesses = 8
 	chaosWorkers   = 2
 	enough         = 20
+	enoughCutOff   = 4
 )
 
 var historyKeys = []string{"a", "b", "c", "d", "e", "f"}
@@ -72,11 +76,11 @@ func historyOfProcesses(t *testing.T, f Factory) {
 	if Long() {
 		least, most = 5*time.Minute, 6*time.Minute
 	}
-	c := &chaos{T: t, h: newHistory(), store: f.New(t), seed: newSeed(t), running: make(map[int]*Taker), busy: make(map[int]bool)}
-	c.takeover = func() []Takeover { return nil }
-	if r, ok := c.store.(TakeoverRecorder); ok {
-		c.takeover = r.RecordTakeovers(t)
+	c := &chaos{
+		T: t, h: newHistory(), store: f.New(t), seed: newSeed(t),
+		running: make(map[int]*Taker), wires: make(map[int]*Proxy), busy: make(map[int]bool), spoiled: make(map[string]int),
 	}
+	_, wired := c.store.(Networked)
 	c.resource = newResource(now, c.h.noteWrite).serve(t)
 	for range chaosProcesses {
 		c.start()
@@ -84,13 +88,16 @@ func historyOfProcesses(t *testing.T, f Factory) {
 	ctx, cancel := context.WithTimeout(t.Context(), most)
 	defer cancel()
 	var all sync.WaitGroup
-	for i, do := range []func(context.Context, *rand.Rand){c.freezeSome, c.freezeSome, c.killSome, c.blockStore, c.watchStore, c.crashStore} {
+	for i, do := range []func(context.Context, *rand.Rand){
+		c.freezeSome, c.freezeSome, c.killSome, c.spoilWires, c.blockStore, c.watchStore, c.crashStore,
+	} {
 		all.Go(func() { do(ctx, random(c.seed, 1000+i)) })
 	}
 	began := time.Now()
 	for ctx.Err() == nil {
 		time.Sleep(500 * time.Millisecond)
-		if n := c.count(); time.Since(began) > least && n.takeovers >= enough && n.freezes >= enough && c.crashedEnough() {
+		n := c.count()
+		if time.Since(began) > least && n.takeovers >= enough && n.freezes >= enough && (!wired || n.cutOff >= enoughCutOff) && c.crashedEnough() {
 			cancel()
 		}
 	}
@@ -99,12 +106,15 @@ func historyOfProcesses(t *testing.T, f Factory) {
 		p.Kill()
 	}
 	n := c.count()
-	t.Logf("%s in %s: %d crashes of the store, %s", f.Name, time.Since(began).Round(time.Second), c.crashes, n)
+	t.Logf("%s in %s: %d crashes of the store, wires spoiled: %v, %s", f.Name, time.Since(began).Round(time.Second), c.crashes, c.spoiled, n)
 	if !c.crashedEnough() {
 		t.Errorf("the store has crashed %d times, want %d: this run proves nothing", c.crashes, enoughCrashes)
 	}
-	if _, ok := c.store.(TakeoverRecorder); ok && (n.takeovers < enough || n.freezes < enough) {
+	if n.takeovers < enough || n.freezes < enough {
 		t.Errorf("%d takeovers and %d freezes, want %d each: this run proves nothing", n.takeovers, n.freezes, enough)
+	}
+	if wired && n.cutOff < enoughCutOff {
+		t.Errorf("%d locks ended while their holder was cut off from the store, want %d: this run proves nothing of it", n.cutOff, enoughCutOff)
 	}
 	if n.refused == 0 {
 		t.Error("the fence has refused nothing: this run proves nothing of it")
@@ -113,12 +123,9 @@ func historyOfProcesses(t *testing.T, f Factory) {
 }
 
 func (c *chaos) count() tally {
-	c.tools.Lock()
-	record := c.takeover()
-	c.tools.Unlock()
+	c.countOrphans()
 	c.h.mu.Lock()
 	defer c.h.mu.Unlock()
-	c.h.store = record
 	return c.h.tally()
 }
 
@@ -128,7 +135,16 @@ func (c *chaos) start() {
 	c.started++
 	i := c.started
 	c.mu.Unlock()
-	p := startTaker(c, c.store.URL(), func(r report) {
+	url := c.store.URL()
+	n, ok := c.store.(Networked)
+	if ok && i%2 == 0 {
+		wire := NewProxy(c, n.Addr())
+		c.mu.Lock()
+		c.wires[i] = wire
+		c.mu.Unlock()
+		url = n.Via(wire.Addr()).URL()
+	}
+	p := startTaker(c, url, func(r report) {
 		switch r.What {
 		case "section":
 			c.h.note(*r.Section)
@@ -142,11 +158,13 @@ func (c *chaos) start() {
 	c.mu.Unlock()
 }
 
-// victim picks a process that holds something, if there is one, and marks it as busy.
-func (c *chaos) victim() (i int, p *Taker, s section) {
+func anyone(int) bool { return true }
+
+// victim picks a process that holds something, if there is one among those that will do, and marks it as busy.
+func (c *chaos) victim(do func(process int) bool) (i int, p *Taker, s section) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s, ok := c.h.holder(func(i int) bool { return c.running[i] != nil && !c.busy[i] })
+	s, ok := c.h.holder(func(i int) bool { return c.running[i] != nil && !c.busy[i] && do(i) })
 	if !ok {
 		return 0, nil, s
 	}
@@ -160,17 +178,27 @@ func (c *chaos) leave(i int) {
 	delete(c.busy, i)
 }
 
-// freezeSome freezes holders for longer than their TTLs.
+// freezeSome freezes holders for longer than their TTLs, and mostly until another has what they had.
 func (c *chaos) freezeSome(ctx context.Context, rng *rand.Rand) {
 	for ctx.Err() == nil {
-		i, p, s := c.victim()
+		i, p, s := c.victim(anyone)
 		if p == nil {
 			time.Sleep(5 * time.Millisecond)
 			continue
 		}
 		from := now()
 		p.Freeze()
+		had := c.stands(s)
 		time.Sleep(s.TTL + time.Duration(rng.Int64N(int64(500*time.Millisecond))))
+		for end := time.Now().Add(500 * time.Millisecond); had; time.Sleep(20 * time.Millisecond) {
+			if c.passedOn(s) {
+				c.h.notePassed(passed{key: s.Key, token: s.Token, frozen: true})
+				break
+			}
+			if time.Now().After(end) {
+				break
+			}
+		}
 		p.Thaw()
 		// It takes a moment until all of it runs again.
 		c.h.noteSpan(c.h.frozen, i, span{from, now() + mono(200*time.Millisecond)})
@@ -183,7 +211,7 @@ func (c *chaos) freezeSome(ctx context.Context, rng *rand.Rand) {
 func (c *chaos) killSome(ctx context.Context, rng *rand.Rand) {
 	for ctx.Err() == nil {
 		time.Sleep(500*time.Millisecond + time.Duration(rng.Int64N(int64(700*time.Millisecond))))
-		i, p, _ := c.victim()
+		i, p, s := c.victim(anyone)
 		if p == nil {
 			continue
 		}
@@ -193,7 +221,13 @@ func (c *chaos) killSome(ctx context.Context, rng *rand.Rand) {
 		c.h.mu.Unlock()
 		c.mu.Lock()
 		delete(c.running, i)
+		delete(c.wires, i)
 		c.mu.Unlock()
+		if s.MinHold == 0 && c.stands(s) { // one that was released into its min hold stands too
+			c.mu.Lock()
+			c.orphans = append(c.orphans, s)
+			c.mu.Unlock()
+		}
 		c.start()
 	}
 }
@@ -203,11 +237,13 @@ func (c *chaos) blockStore(ctx context.Context, rng *rand.Rand) {
 	b, ok := c.store.(Blocker)
 	for ok && ctx.Err() == nil {
 		time.Sleep(time.Second + time.Duration(rng.Int64N(int64(time.Second))))
-		c.tools.Lock()
+		c.tools.RLock()
+		c.blocking.Lock()
 		unblock := b.Block(c)
 		time.Sleep(time.Duration(rng.Int64N(int64(500 * time.Millisecond))))
 		unblock()
-		c.tools.Unlock()
+		c.blocking.Unlock()
+		c.tools.RUnlock()
 	}
 }
 
@@ -215,11 +251,13 @@ func (c *chaos) blockStore(ctx context.Context, rng *rand.Rand) {
 func (c *chaos) watchStore(ctx context.Context, _ *rand.Rand) {
 	b, ok := c.store.(Blocker)
 	for ok && ctx.Err() == nil {
-		c.tools.Lock()
+		c.tools.RLock()
+		c.blocking.Lock()
 		from := now()
 		b.Block(c)()
 		to := now()
-		c.tools.Unlock()
+		c.blocking.Unlock()
+		c.tools.RUnlock()
 		if to.sub(from) > 50*time.Millisecond {
 			c.h.mu.Lock()
 			c.h.blocked = append(c.h.blocked, span{from, to})

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"os"
 	"sync/atomic"
@@ -41,8 +42,15 @@ func openMySQL(text string) (dibsdriver.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &poolDriver{dibsmysql.New(db, nil), db}, nil
+	cfg := new(dibsmysql.Config)
+	if u.Query().Has(cleaning) {
+		cfg.Sweep = &dibsmysql.SweepConfig{Retention: time.Second, Every: 100 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}
+	}
+	return &poolDriver{dibsmysql.New(db, cfg), db}, nil
 }
+
+// cleaning in a URL lets the driver remove old rows.
+const cleaning = "cleaning"
 
 var mysqlDatabases atomic.Int64
 
@@ -92,6 +100,13 @@ type mysqlDB struct {
 	addr   string // where its clients connect
 	name   string
 	admin  *sql.DB
+	query  string // of its URL
+}
+
+func (m *mysqlDB) Cleaning() dibsdrivertest.Store {
+	c := *m
+	c.query = "?" + cleaning
+	return &c
 }
 
 func (m *mysqlDB) Addr() string { return m.addr }
@@ -113,7 +128,7 @@ func (m *mysqlDB) Sessions(t testing.TB) (all, working int) {
 }
 
 func (m *mysqlDB) URL() string {
-	return fmt.Sprintf("mysql://%s:%s@%s/%s", m.server.App.User, m.server.App.Password, m.addr, m.name)
+	return fmt.Sprintf("mysql://%s:%s@%s/%s%s", m.server.App.User, m.server.App.Password, m.addr, m.name, m.query)
 }
 
 func (m *mysqlDB) Driver(t testing.TB) dibsdriver.Driver {
@@ -171,33 +186,4 @@ func (m *mysqlDB) Block(t testing.TB) (unblock func()) {
 	}
 	rows.Close()
 	return func() { _ = tx.Rollback() }
-}
-
-// RecordTakeovers lets the store itself write down who took a key that nobody had released.
-func (m *mysqlDB) RecordTakeovers(t testing.TB) func() []dibsdrivertest.Takeover {
-	t.Helper()
-	mustExec(t, m.admin, "CREATE TABLE takeovers (lock_key VARBINARY(255), old BIGINT, new BIGINT)")
-	mustExec(t, m.admin, `CREATE TRIGGER takeover AFTER UPDATE ON dibs_leases FOR EACH ROW
-		IF OLD.owner IS NOT NULL AND NEW.owner IS NOT NULL AND OLD.owner <> NEW.owner AND OLD.is_open = 1 THEN
-			INSERT INTO takeovers VALUES (NEW.lock_key, OLD.fence, NEW.fence);
-		END IF`)
-	return func() (all []dibsdrivertest.Takeover) {
-		t.Helper()
-		rows, err := m.admin.Query("SELECT lock_key, old, new FROM takeovers")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var o dibsdrivertest.Takeover
-			if err := rows.Scan(&o.Key, &o.OldToken, &o.NewToken); err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, o)
-		}
-		if err := rows.Err(); err != nil {
-			t.Fatal(err)
-		}
-		return all
-	}
 }

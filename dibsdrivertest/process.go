@@ -44,7 +44,7 @@ func killedHolder(e *env) {
 	killed := time.Now()
 	left := e.store.Peek(e, "k").Left
 	n := e.got(next, ttl+e.slack+time.Second)
-	if d := n.at.Sub(killed); d > left+e.slack {
+	if d := n.at.Sub(killed); d > left+e.soon(500*time.Millisecond, killed) {
 		e.Errorf("the dead holder's key was free after %s; its lease had %s left", d, left)
 	}
 	if n.lock.Token() <= token {

@@ -144,7 +144,7 @@ func renewalRefused(fault Fault) func(e *env) {
 		if e.exact && lock.Err() != nil {
 			e.Errorf("a refused renewal ended a good lease: %v", lock.Err())
 		}
-		e.window(e.ended(end, 10*time.Second).Sub(good))
+		e.window(good, e.ended(end, 10*time.Second))
 		e.is(lock.Release(), dibs.ErrLost, "release")
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -156,38 +155,4 @@ func (s *sqlite) Block(t testing.TB) (unblock func()) {
 		t.Fatal(err)
 	}
 	return func() { tx.Rollback() }
-}
-
-// RecordTakeovers lets the store itself write down who took a key that nobody had released.
-func (s *sqlite) RecordTakeovers(t testing.TB) func() []dibsdrivertest.Takeover {
-	t.Helper()
-	d := s.Driver(t)
-	defer d.Close()
-	if _, err := d.Acquire(t.Context(), dibsdriver.AcquireParams{Key: "-", Owner: "makes the tables", TTL: time.Second}); err != nil {
-		t.Fatal(err)
-	}
-	s.exec(t, "CREATE TABLE takeovers (lock_key BLOB, old INTEGER, new INTEGER)")
-	s.exec(t, `CREATE TRIGGER takeover AFTER UPDATE ON dibs_leases
-		WHEN old.owner IS NOT NULL AND new.owner IS NOT NULL AND old.owner <> new.owner AND old.open = 1
-		BEGIN INSERT INTO takeovers VALUES (new.lock_key, old.token, new.token); END`)
-	return func() (all []dibsdrivertest.Takeover) {
-		rows, err := s.db().Query("SELECT lock_key, old, new FROM takeovers")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var key []byte
-			var o dibsdrivertest.Takeover
-			if err := rows.Scan(&key, &o.OldToken, &o.NewToken); err != nil {
-				t.Fatal(err)
-			}
-			o.Key = string(key)
-			all = append(all, o)
-		}
-		if err := rows.Err(); err != nil {
-			t.Fatal(fmt.Errorf("reading the record: %w", err))
-		}
-		return all
-	}
 }

@@ -88,6 +88,8 @@ func (t *taker) do(o order) {
 		r.Text = time.Now().Location().String() + " " + time.Now().Format("-0700")
 	case "work":
 		t.work(o.Work)
+	case "churn":
+		r.Token = t.churn(o.Churn)
 	case "begin":
 		r.Error = remote(t.begin(o))
 	case "commit":

@@ -13,6 +13,7 @@ import (
 // Processes that are frozen and killed while they change business data.
 var transferCases = []testcase{
 	{name: "S7/B02/frozen_holder", run: frozenBeforeTheFence, needs: fences | freeTTL | processes},
+	{name: "S7/B02/frozen_holder_is_broken", run: brokenBeforeTheFence, needs: fences | freeTTL | processes},
 	{name: "S7/B02/transfers_fenced", run: func(e *env) { transferring(e, true) }, needs: fences | freeTTL | quick | processes},
 	{name: "S7/B02/transfers_without_a_fence", run: func(e *env) { transferring(e, false) }, needs: fences | freeTTL | quick | processes},
 }
@@ -32,20 +33,32 @@ func (b *fenceBed) freeze(p *Taker) {
 	b.ok(tx.Rollback(), "rollback")
 }
 
-// frozenBeforeTheFence: a holder that is frozen past its TTL, and wakes up after another has taken over and committed, does not commit.
-func frozenBeforeTheFence(e *env) {
+// frozenBeforeTheFence: a holder that is frozen past its TTL, and wakes up after another has taken over and committed, does not commit. It may know by itself.
+func frozenBeforeTheFence(e *env) { frozenAndReplaced(e, time.Second, func(*fenceBed) {}) }
+
+// brokenBeforeTheFence: the same, but its lease was broken and would have lasted for long, so that its process has nothing against the commit, nor any reason to ask.
+// Only the store can refuse.
+func brokenBeforeTheFence(e *env) {
+	frozenAndReplaced(e, time.Hour, func(b *fenceBed) {
+		_, err := b.locker.BreakNow(b.within(), "k", b.store.Peek(b, "k").Token)
+		b.ok(err, "break")
+	})
+}
+
+func frozenAndReplaced(e *env, ttl time.Duration, lose func(*fenceBed)) {
 	b := newFenceBed(e, dibs.Config{})
 	n := int64(0)
 	for _, how := range []string{"keep", "release"} {
-		begun := func() *Taker {
+		begun := func(ttl time.Duration) *Taker {
 			p := b.taker()
-			p.Acquire("k", time.Second)
+			p.Acquire("k", ttl)
 			b.ok(p.ask(order{Do: "begin", Key: "k", Fence: &fenceOrder{Release: how == "release", OneWriter: b.OneWriter}}).Error.err(), "begin")
 			return p
 		}
 		finish := func(p *Taker) error { return p.ask(order{Do: "commit", Key: "k"}).Error.err() }
-		p := begun()
+		p := begun(ttl)
 		b.freeze(p)
+		lose(b)
 		lock, work := b.take(b.locker, "k")
 		b.ok(b.InTx(work, b.DB, lock, b.add), "the next holder's transaction")
 		p.Thaw()
@@ -56,10 +69,13 @@ func frozenBeforeTheFence(e *env) {
 		// And one that was not frozen does commit.
 		b.ok(lock.Release(), how+": the next holder's release")
 		p.Kill()
-		p = begun()
+		p = begun(time.Hour)
 		b.ok(finish(p), how+": a holder that was not frozen")
 		n++
 		b.worked(n)
+		if how == "keep" {
+			b.ok(p.Release("k"), "release")
+		}
 		p.Kill()
 	}
 }
@@ -134,6 +150,9 @@ func (b *bank) disturb() {
 		b.Logf("%d transfers, %d freezes, %d kills, %d takeovers, %d refused", done, freezes, kills, taken, b.refused.Load())
 	}()
 	limit := time.Now().Add(60 * time.Second) // on a busy machine
+	if Long() {
+		limit = limit.Add(5 * time.Minute)
+	}
 	for {
 		done = b.number("SELECT COUNT(*) FROM journal")
 		tested := taken >= takeovers && b.refused.Load() > 0
@@ -144,9 +163,8 @@ func (b *bank) disturb() {
 			b.Errorf("too slow: %d transfers, %d freezes, %d takeovers", done, freezes, taken)
 			return
 		}
-		if tested && b.fenced { // the rest at full speed
-			time.Sleep(20 * time.Millisecond)
-			continue
+		if tested && b.fenced && !Long() { // the rest with fewer of them
+			time.Sleep(200*time.Millisecond + rand.N(400*time.Millisecond))
 		}
 		i := b.holder()
 		if !b.OneWriter && (i < 0 || rand.IntN(4) == 0) {

@@ -13,7 +13,7 @@ import (
 // order is what a taker is told to do.
 type order struct {
 	ID  int
-	Do  string // acquire, try, release, verify, info, work, begin, commit, transfer
+	Do  string // acquire, try, release, verify, info, work, begin, commit, transfer, churn
 	Key string `json:",omitempty"`
 	// The terms of an acquisition; 0 for the locker's defaults.
 	TTL, MaxHold, MinHold time.Duration
@@ -21,6 +21,8 @@ type order struct {
 	MaxWait time.Duration
 	// Work is what a worker does until it is killed, or told to stop.
 	Work *workOrder `json:",omitempty"`
+	// Churn is what a process does to a few keys until its time is over.
+	Churn *churnOrder `json:",omitempty"`
 	// Fence is what is to be done in fenced transactions.
 	Fence *fenceOrder `json:",omitempty"`
 }
