@@ -39,7 +39,7 @@ func fairProcesses(e *env) {
 						continue
 					}
 					if inside.Add(1) != 1 && lock.Err() == nil {
-						e.Error("two holders")
+						e.Error(unsafe, "two holders")
 					}
 					counts[i].Add(1)
 					time.Sleep(2 * time.Millisecond)

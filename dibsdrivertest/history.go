@@ -153,6 +153,9 @@ func (n tally) String() string {
 	return b.String()
 }
 
+// unsafe begins what is said of a guarantee that does not hold: something that no busy machine makes, and that is not tried again.
+const unsafe = "GUARANTEE BROKEN:"
+
 // report fails the test for each thing that a leased lock must not do.
 func (h *history) report(t *testing.T) {
 	t.Helper()
@@ -162,6 +165,6 @@ func (h *history) report(t *testing.T) {
 			t.Errorf("and %d more", len(violations)-i)
 			break
 		}
-		t.Error(v)
+		t.Error(unsafe, v)
 	}
 }

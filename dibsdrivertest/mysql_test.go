@@ -38,7 +38,7 @@ func openMySQL(text string) (dibsdriver.Driver, error) {
 		return nil, err
 	}
 	password, _ := u.User.Password()
-	db, err := sql.Open("mysql", fmt.Sprintf("%s:%s@tcp(%s)%s", u.User.Username(), password, u.Host, u.Path))
+	db, err := sql.Open("mysql", fmt.Sprintf("%s:%s@tcp(%s)%s?%s", u.User.Username(), password, u.Host, u.Path, u.Query().Get(session)))
 	if err != nil {
 		return nil, err
 	}
@@ -49,8 +49,11 @@ func openMySQL(text string) (dibsdriver.Driver, error) {
 	return &poolDriver{dibsmysql.New(db, cfg), db}, nil
 }
 
-// cleaning in a URL lets the driver remove old rows.
-const cleaning = "cleaning"
+// In a URL.
+const (
+	cleaning = "cleaning" // lets the driver remove old rows
+	session  = "session"  // is what the DSN says besides
+)
 
 var mysqlDatabases atomic.Int64
 
@@ -64,7 +67,9 @@ func newMySQL(server func(testing.TB) *testenv.Server) func(testing.TB) dibsdriv
 				mustExec(t, root, statement)
 			}
 		}
-		m := &mysqlDB{server: s, addr: s.Addr, name: fmt.Sprintf("%s%d_%d", testenv.DatabasePrefix, os.Getpid(), mysqlDatabases.Add(1))}
+		n := mysqlDatabases.Add(1)
+		m := &mysqlDB{server: s, addr: s.Addr, name: fmt.Sprintf("%s%d_%d", testenv.DatabasePrefix, os.Getpid(), n), sessions: new(atomic.Int64)}
+		m.sessions.Store(n) // which of the settings comes first
 		mustExec(t, root, "CREATE DATABASE "+m.name)
 		t.Cleanup(func() { mustExec(t, root, "DROP DATABASE "+m.name) })
 		m.admin = openDB(t, s.Admin, s.Addr, m.name)
@@ -79,7 +84,12 @@ func newMySQL(server func(testing.TB) *testenv.Server) func(testing.TB) dibsdriv
 
 func openDB(t testing.TB, a testenv.Account, addr, database string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("mysql", fmt.Sprintf("%s:%s@tcp(%s)/%s", a.User, a.Password, addr, database))
+	return openSession(t, a, addr, database, "")
+}
+
+func openSession(t testing.TB, a testenv.Account, addr, database, params string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("mysql", fmt.Sprintf("%s:%s@tcp(%s)/%s?%s", a.User, a.Password, addr, database, params))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,12 +110,24 @@ type mysqlDB struct {
 	addr   string // where its clients connect
 	name   string
 	admin  *sql.DB
-	query  string // of its URL
+	cleans bool
+
+	plain    bool          // all sessions are as the client library and the server make them
+	sessions *atomic.Int64 // there were
+}
+
+// session is what the next process's DSN says besides.
+func (m *mysqlDB) session() string {
+	if m.plain {
+		return ""
+	}
+	all := settings(m.server)
+	return all[m.sessions.Add(1)%int64(len(all))]
 }
 
 func (m *mysqlDB) Cleaning() dibsdrivertest.Store {
 	c := *m
-	c.query = "?" + cleaning
+	c.cleans = true
 	return &c
 }
 
@@ -128,12 +150,18 @@ func (m *mysqlDB) Sessions(t testing.TB) (all, working int) {
 }
 
 func (m *mysqlDB) URL() string {
-	return fmt.Sprintf("mysql://%s:%s@%s/%s%s", m.server.App.User, m.server.App.Password, m.addr, m.name, m.query)
+	query := url.Values{session: {m.session()}}
+	if m.cleans {
+		query.Set(cleaning, "")
+	}
+	return fmt.Sprintf("mysql://%s:%s@%s/%s?%s", m.server.App.User, m.server.App.Password, m.addr, m.name, query.Encode())
 }
 
 func (m *mysqlDB) Driver(t testing.TB) dibsdriver.Driver {
 	t.Helper()
-	db := openDB(t, m.server.App, m.addr, m.name)
+	params := m.session()
+	t.Logf("a driver with the DSN's parameters %q", params)
+	db := openSession(t, m.server.App, m.addr, m.name, params)
 	return &poolDriver{dibsmysql.New(db, nil), db}
 }
 

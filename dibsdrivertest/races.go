@@ -116,10 +116,10 @@ func hammer(e *env) {
 				}
 				rounds.Add(1)
 				if inside[n].Add(1) != 1 && lock.Err() == nil {
-					e.Error("two holders")
+					e.Error(unsafe, "two holders")
 				}
 				if before := last[n].Swap(lock.Token()); before >= lock.Token() && lock.Err() == nil {
-					e.Errorf("token %d after %d", lock.Token(), before)
+					e.Error(unsafe, "token", lock.Token(), "after", before)
 				}
 				time.Sleep(rand.N(3 * time.Millisecond))
 				inside[n].Add(-1)
@@ -198,7 +198,7 @@ func noDeadlock(e *env) {
 					err := l.Do(background(), key, func(ctx context.Context) error {
 						if c := inside[key]; c != nil {
 							if c.Add(1) != 1 {
-								e.Errorf("%q has two holders", key)
+								e.Error(unsafe, "two holders of", key)
 							}
 							defer c.Add(-1)
 						}

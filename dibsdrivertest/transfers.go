@@ -122,7 +122,7 @@ func transferring(e *env, fenced bool) {
 	}
 	switch wrong := b.wrong(); {
 	case fenced && wrong != "":
-		b.Errorf("with the fence: %s", wrong)
+		b.Error(unsafe, "with the fence:", wrong)
 	case fenced && b.refused.Load() == 0:
 		b.Error("nothing was refused: the fence was not put to the test")
 	case !fenced && wrong == "":

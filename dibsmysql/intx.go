@@ -17,6 +17,8 @@ import (
 // commits. From the fence to the end of the commit a release of the lock, or its handoff to the next in this process, waits. fn must not end the
 // transaction, nor let the server do so (by DDL).
 //
+// What fn decides by it should read in its transaction, or at READ COMMITTED at least: at READ UNCOMMITTED one sees what an earlier holder has written whose commit is then refused.
+//
 // While the commit is under way the session's wait_timeout is one TTL at most, so that a process that freezes just then keeps the key no longer than that.
 //
 // Errors: fn's own; Fence's; [dibs.ErrUnavailable] if the transaction could not be begun, or the server refused the commit. After all of these the

@@ -70,13 +70,11 @@ func newStatements(prefix string) *statements {
 	}
 }
 
-// atOnce is an update of ours that takes effect by itself.
-func atOnce(sql string) string { return strings.Replace(sql, "{visible}", "@@autocommit = 1", 1) }
+// atOnce is an update of ours that takes effect by itself. Where autocommit is off it finds nothing, as nobody else would see it.
+func atOnce(sql string) string { return sql + " AND @@autocommit = 1" }
 
 // elsewhere is an update of ours in a transaction, with a gap for the database.
-func elsewhere(sql string) string {
-	return strings.NewReplacer("UPDATE ", "UPDATE {database}", " AND {visible}", "").Replace(sql)
-}
+func elsewhere(sql string) string { return strings.Replace(sql, "UPDATE ", "UPDATE {database}", 1) }
 
 // statement is a text with gaps. What fills them are literals that we make ourselves, numbers and hexadecimal strings: with arguments, the client
 // library would prepare, execute and close the statement, three round trips, under a default DSN.

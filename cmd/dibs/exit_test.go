@@ -71,7 +71,7 @@ func TestB57_ArgumentsAndStdinArriveUnchanged(t *testing.T) {
 		for _, before := range [][]string{
 			{"run", "k", "--"},
 			{"run", "k"},
-			{"run", "--ttl", "5", "--", "k"},
+			{"run", "--ttl", "5", "--", "k", "--"},
 			{"run", "--", "-k", "--"},
 		} {
 			args := []string{"-v", "--help", "--ttl", "1", "--", "x y", "", "*"}
@@ -169,6 +169,17 @@ func TestMinHoldOutlivesTheCommand(t *testing.T) {
 		if _, out, _ := b.run("ls"); !strings.Contains(out, "s, not renewed") {
 			t.Errorf("ls does not say that it ends: %s", out)
 		}
+		// It is as good as broken, so breaking it changes nothing, except at once.
+		status, out, stderr := b.run("break", "--yes", "k")
+		for _, part := range []string{`"k": held by`, "nothing was changed", "--now"} {
+			if status != 0 || stderr != "" || !strings.Contains(out, part) || strings.Contains(out, "broke ") {
+				t.Errorf("break: %d, %q, %s", status, out, stderr)
+			}
+		}
+		if status, out, stderr = b.run("break", "--yes", "--now", "k"); status != 0 || !strings.Contains(out, "it is free now") {
+			t.Errorf("break --now: %d, %q, %s", status, out, stderr)
+		}
+		b.start("run", "-n", "k", "--", "true").want(0)
 	})
 }
 

@@ -147,13 +147,12 @@ func TestB01_BrokenLockStopsTheCommand(t *testing.T) {
 // The command ends by itself before the next renewal would have noticed: it was not alone all the same.
 func TestB01_BrokenLockIsToldAtTheEnd(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bed) {
-		r := b.start(append([]string{"run", "k", "--"}, sh("pid", "while [ ! -e go ]; do sleep 0.02; done")...)...)
-		b.number("pid")
+		r := b.untilGo(3)
 		if status, _, stderr := b.run("break", "--yes", "--now", "k"); status != 0 {
 			t.Fatal(stderr)
 		}
 		b.touch("go")
-		r.want(80, "lock lost", "COMMAND had not ended by then")
+		r.want(80, "lock lost", "COMMAND had not ended by then, and ended by itself with status 3")
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"strconv"
 	"syscall"
@@ -32,6 +33,7 @@ const helperVar = "DIBS_TEST_HELPER"
 //	tick FILE        writes the time into FILE again and again, until it is ended
 //	tick! FILE       the same, and TERM does not end it
 //	stamp FILE       writes the time into FILE and ends
+//	group COMMAND    leaves for a process group of its own, as timeout(1) does, and becomes COMMAND
 //	signals DIR      notes each signal that it gets as a file in DIR, and ends with 8 once there is a file DIR/go
 func helper(args []string) int {
 	switch args[0] {
@@ -54,6 +56,16 @@ func helper(args []string) int {
 		if err := os.WriteFile(args[1], []byte(strconv.FormatInt(int64(wire.Now()), 10)+"\n"), 0o600); err != nil {
 			return 1
 		}
+	case "group":
+		if err := syscall.Setpgid(0, 0); err != nil {
+			return 1
+		}
+		path, err := exec.LookPath(args[1])
+		if err != nil {
+			return 1
+		}
+		_ = syscall.Exec(path, args[1:], os.Environ())
+		return 1
 	case "signals":
 		got := make(chan os.Signal, 100)
 		signal.Notify(got, noted...)

@@ -35,6 +35,9 @@ func TestInitAndTheTableOfRowLocks(t *testing.T) {
 		if text := none.err.String(); strings.Count(text, "mysql:") != 1 {
 			t.Errorf("%q does not name the store once", text)
 		}
+		if text := none.err.String(); strings.Contains(strings.ReplaceAll(text, "dibs init --print", ""), "dibs init") {
+			t.Errorf("%q sends to dibs init whom dibs init could not serve", text)
+		}
 		b.initTables()
 		for _, table := range []string{"leases", "meta", "rows"} {
 			b.exec(b.admin, fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON %s.dibs_%s TO %s@'%%'", b.database, table, a.User))

@@ -34,6 +34,8 @@ func TestStoreIsLookedUpInOrder(t *testing.T) {
 	}{
 		{"the flag", []string{"--store", url("flag.db"), "--store-file", flagFile}, []string{"DIBS_STORE=" + url("env.db"), home}, url("sys.db"), "flag.db", []string{flagFile + " is not read: --store comes first"}},
 		{"the environment", []string{"--store-file", flagFile}, []string{"DIBS_STORE=" + url("env.db"), home}, url("sys.db"), "env.db", []string{"is not read: DIBS_STORE comes first"}},
+		{"the environment, of a file with other line ends", nil, []string{"DIBS_STORE= " + url("env.db") + " \r\n", home}, url("sys.db"), "env.db", nil},
+		{"the flag, with white space", []string{"--store", "\t" + url("flag.db") + "\r"}, []string{home}, url("sys.db"), "flag.db", nil},
 		{"the environment, quietly", []string{"--quiet", "--store-file", flagFile}, []string{"DIBS_STORE=" + url("env.db"), home}, url("sys.db"), "env.db", nil},
 		{"the flag's file", []string{"--store-file", flagFile}, []string{"DIBS_STORE=", home}, url("sys.db"), "flagfile.db", nil},
 		{"the machine's file", nil, []string{home}, url("sys.db") + "\r\n", "sys.db", nil},
@@ -132,6 +134,15 @@ func TestStoreFilesAndURLsThatAreWrong(t *testing.T) {
 		{"--store-file", file("two", "sqlite:/a\nsqlite:/b\n"), []string{"two", "holds 2"}},
 		{"--store-file", file("relative", "sqlite:x.db\n"), []string{"must begin with /"}},
 		{"--store-file", file("pw", "postgres://u:hunter2@h/db\n"), []string{"no driver for postgres yet", "postgres://u:xxxxx@h/db"}},
+		{"--store-file", file("behind", "sqlite:/x.db # hunter2\n"), []string{"behind", "comment", "a line of its own"}},
+		{"--store-file", file("tab", "u:hunter2@tcp(h)/db\t# the shop's\n"), []string{"tab", "comment"}},
+		{"--store", " \r\n", []string{"--store", "white space"}},
+		{"--store", "sqlite:" + b.path("x\r.db"), []string{"--store", "control character"}},
+		{"--store", "mysql://u:hunter2@h/db\n\n#", []string{"--store", "control character"}},
+		{"--store", "sqlite:" + b.path("x.db?password=hunter2"), []string{"x.db (from --store)", "options", "write sqlite:"}},
+		{"--store", "sqlite:" + b.path("x.db?_busy_timeout=5000&_pragma=hunter2/x"), []string{"options"}},
+		{"--store", "sqlite::memory:", []string{"gone with this command", "write sqlite:/path/to/file"}},
+		{"--store", "sqlite:file::memory:?cache=shared", []string{"write sqlite:/path/to/file"}},
 		{"--store", "sqlite:", []string{"names no file"}},
 		{"--store", "sqlite:~/x.db", []string{"~"}},
 		{"--store", "sqlite://host/x.db", []string{"host"}},
@@ -150,10 +161,13 @@ func TestStoreFilesAndURLsThatAreWrong(t *testing.T) {
 			if strings.Contains(r.err.String()+r.out.String(), "hunter2") {
 				t.Errorf("%q shows a password: %s", command, r.err)
 			}
+			if strings.Contains(r.err.String(), "dibsmem") {
+				t.Errorf("%q is told of a Go package: %s", command, r.err)
+			}
 		}
 	}
-	if b.exists("marker") {
-		t.Error("a command was run")
+	if made, _ := filepath.Glob(b.path("x*")); b.exists("marker") || len(made) > 0 {
+		t.Errorf("a command was run, or a file made: %q", made)
 	}
 }
 

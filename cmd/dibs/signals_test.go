@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -131,7 +132,7 @@ func TestB55_OtherSignalsDoNotEndAWait(t *testing.T) {
 	})
 }
 
-// Whenever TERM comes, there is never a command without its wrapper, and never one that was run after "nothing was run".
+// Whenever a signal comes, there is never a command without its wrapper, and never one that was run after "nothing was run".
 func TestB55_SignalAtAnyMoment(t *testing.T) {
 	everywhere(t, func(t *testing.T, b *bed) {
 		workers, rounds := 4, 20 // 600 rounds were run by hand
@@ -146,9 +147,11 @@ func TestB55_SignalAtAnyMoment(t *testing.T) {
 				for i := range rounds {
 					key := fmt.Sprintf("k%d-%d", w, i) // or a lease that was left would be seen again and again
 					marker := fmt.Sprintf("m%d-%d", w, i)
-					r := b.start("run", key, "--", "sh", "-c", "echo $$ >"+marker+"; exec sleep 300")
+					r := b.start("run", key, "--", "sh", "-c", "ulimit -c 0; echo $$ >"+marker+"; exec sleep 300")
+					sig := ending[(w+i)%len(ending)]
 					switch i % 4 { // mostly after it has come to its store; how long all of this takes depends on the machine
 					case 0:
+						sig = syscall.SIGTERM // before dibs has come to its first line, others have their own ways: see TestB55_SignalDuringTheStart
 					case 1:
 						until(func() bool { return b.exists(marker) })
 					default:
@@ -159,15 +162,15 @@ func TestB55_SignalAtAnyMoment(t *testing.T) {
 						time.Sleep(time.Millisecond)
 					}
 					begin := time.Now()
-					r.signal(syscall.SIGTERM)
+					r.signal(sig)
 					err := r.cmd.Wait()
 					took := time.Since(begin)
 					ws := r.cmd.ProcessState.Sys().(syscall.WaitStatus)
 					nothing := strings.Contains(r.err.String(), "nothing was run")
 					// Before dibs has come to its first line, TERM ends it as it ends any program.
-					early := ws.Signaled() && ws.Signal() == syscall.SIGTERM
-					if !early && ws.ExitStatus() != 143 {
-						t.Errorf("%v, %s", err, r.err)
+					early := ws.Signaled() && ws.Signal() == sig
+					if !early && ws.ExitStatus() != 128+int(sig) {
+						t.Errorf("%s: %v, %s", sig, err, r.err)
 					}
 					if b.exists(marker) && (nothing || early) {
 						t.Error("the command was run after all")
@@ -237,6 +240,27 @@ func TestNohup(t *testing.T) {
 	}
 }
 
+// The help names those that stay ignored.
+func TestWhatStaysIgnored(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	r := b.command()
+	r.cmd.Path = "/bin/sh"
+	r.cmd.Args = []string{"sh", "-c", `trap "" HUP INT QUIT TERM USR1 USR2 WINCH TSTP TTIN TTOU; exec "$0" run k -- cat /proc/self/status`, binary}
+	r.start().want(0)
+	_, help, _ := b.run("run", "--help")
+	kept, _, ok := strings.Cut(help, " stay ignored, by COMMAND too")
+	kept = kept[strings.LastIndexAny(kept, ".")+1:]
+	mask := ignoredIn(t, r.out.String())
+	for _, sig := range append([]syscall.Signal{syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU}, ending...) {
+		name := strings.TrimPrefix(unix.SignalName(sig), "SIG")
+		named := slices.Contains(strings.FieldsFunc(kept, func(r rune) bool { return r < 'A' || r > 'Z' }), name)
+		if is := mask&(1<<(sig-1)) != 0; !ok || is != named {
+			t.Errorf("%s is ignored: %v; in the help: %v", name, is, named)
+		}
+	}
+}
+
 // Neither wrapper nor guard leaves a mark on the command's signals.
 func TestCommandsSignalsAreAsTheyWere(t *testing.T) {
 	t.Parallel()
@@ -266,7 +290,13 @@ func ignoredBy(t *testing.T, pid int) uint64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(status), "SigIgn:\t")
+	return ignoredIn(t, string(status))
+}
+
+// ignoredIn reads the mask in a /proc/PID/status.
+func ignoredIn(t *testing.T, status string) uint64 {
+	t.Helper()
+	_, rest, _ := strings.Cut(status, "SigIgn:\t")
 	hex, _, _ := strings.Cut(rest, "\n")
 	mask, err := strconv.ParseUint(hex, 16, 64)
 	if err != nil {

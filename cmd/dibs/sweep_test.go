@@ -129,8 +129,8 @@ func TestSweepIsEnded(t *testing.T) {
 		begin := b.rows()
 		hung := b.start("sweep")
 		b.must("it sweeps", func() bool { return b.rows() < begin })
-		hung.signal(syscall.SIGHUP)
-		hung.want(129, "ended by hangup", "removed")
+		hung.signal(syscall.SIGQUIT)
+		hung.want(131, "ended by quit", "removed")
 
 		before := b.rows()
 		r := b.start("sweep")

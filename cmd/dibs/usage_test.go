@@ -21,6 +21,8 @@ func TestContradictionsAreRefused(t *testing.T) {
 		{"run k --", "COMMAND is missing"},
 		{"run --", "KEY and COMMAND are missing"},
 		{"run |||", "KEY is empty"},
+		{"run -- touch marker", "-- comes before KEY"},
+		{"run --ttl 5 -- touch marker", "is a variable of your script not set?"},
 		{"run k --wait 3 -- touch marker", "put flags before KEY"},
 		{"run k -- |", "COMMAND is an empty word"},
 		{"run -n --wait 3 " + run, "-n and --wait contradict"},
@@ -52,6 +54,8 @@ func TestContradictionsAreRefused(t *testing.T) {
 		{"runn " + run, `no command "runn"`},
 		{"ls a b", "one PREFIX"},
 		{"break", "one KEY"},
+		{"break --yes \xff", "not valid UTF-8"},
+		{"break --yes " + strings.Repeat("k", 300), "at most 255"},
 		{"break --yes --token 0 k", "above 0"},
 		{"break --yes --token -5 k", "above 0"},
 		{"break --yes --token abc k", `"abc" is no token: tokens are numbers above 0, and dibs ls shows them`},
@@ -157,6 +161,14 @@ func TestVersionAndCompletion(t *testing.T) {
 		if status, out, _ := b.run("completion", shell); status != 0 || !strings.Contains(out, "dibs") {
 			t.Errorf("completion %s: %d", shell, status)
 		}
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := b.command("completion", shell)
+		r.cmd.Stdout = full
+		r.start().want(1, "writing the output", "no space left")
+		full.Close()
 	}
 }
 

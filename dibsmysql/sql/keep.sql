@@ -3,4 +3,4 @@ UPDATE dibs_leases
 SET fence = LAST_INSERT_ID(fence),
     expires = IF(expires <= $NOW, expires, IF(is_open = 1, $NOW + INTERVAL {keep} MICROSECOND, LEAST(expires, $NOW + INTERVAL {keep} MICROSECOND))),
     is_open = 0
-WHERE lock_key = {key} AND owner = {owner} AND {visible}
+WHERE lock_key = {key} AND owner = {owner}

@@ -35,6 +35,8 @@ renewal, and its command is stopped in time. With --now the key is free at once:
 since a living one works on beside the next until it notices. Its dibs run ends with status 80 in any case, also where COMMAND
 ends by itself before that.
 
+A lock that nobody renews any more, since it was broken before or let go within its --min-hold, stays as it is without --now.
+
 Only the acquisition that was shown is broken. If another has taken the key by then, nothing happens, and the status is 1.`,
 		Example: `  dibs break nightly                      # shows who holds it, and asks
   dibs break nightly --yes --token 1730000000000000
@@ -50,8 +52,8 @@ Only the acquisition that was shown is broken. If another has taken the key by t
 }
 
 func breakKey(cmd *cobra.Command, f *breakFlags, key string) error {
-	if key == "" {
-		return exit.Errorf(exit.Usage, "KEY is empty")
+	if err := wrongKey(key); err != nil {
+		return err
 	}
 	token := int64(f.token)
 	o, err := f.open(&dibs.Config{})
@@ -67,6 +69,9 @@ func breakKey(cmd *cobra.Command, f *breakFlags, key string) error {
 		return exit.Errorf(exit.Failed, "%q is not held by anybody on %s", key, o.Name)
 	case token > 0 && (token < info.Token || token >= info.Token+dibsdriver.TokenStep):
 		return exit.Errorf(exit.Failed, "%q is held with another token than %d: %s; nothing was broken", key, token, describe(info))
+	case info.Ending && !f.now:
+		return out(cmd.OutOrStdout(), exit.Printable(fmt.Sprintf("%q: %s; nobody renews it any more (it was broken before, or let go within its --min-hold), so nothing was changed: "+
+			"it is free in %s; --now frees it at once", key, describe(info), round(info.ExpiresIn)))+"\n")
 	case !f.yes && !term.IsTerminal(int(os.Stdin.Fd())):
 		return exit.Errorf(exit.Usage, "%q is %s; there is no terminal to ask on: give --yes to break it without being asked", key, describe(info))
 	}

@@ -12,7 +12,8 @@ be lost, the command is stopped before another can get the key.
 ` + storeHelp
 
 const storeHelp = `The store is the first of these that is there:
-  --store URL          sqlite:/path/to/file, or mysql://user:password@host:port/database (or mariadb://)
+  --store URL          sqlite:/path/to/file, or mysql://user:password@host:port/database (or mariadb://); a path that does not begin with /
+                       is looked up from the working folder, so that each folder has locks of its own
   DIBS_STORE           the same, in the environment
   --store-file FILE    a file that holds the URL on a line of its own (lines with # are comments)
   /etc/dibs/store      the same, for all users of a machine
@@ -40,13 +41,15 @@ DIBS_KEY and DIBS_TOKEN in its environment. The token rises with each acquisitio
 highest it has seen can refuse one who comes late.
 
 The lease is renewed as long as COMMAND runs, however long that is. When it cannot be renewed (the store is away, the key was broken),
-COMMAND and all in its group get TERM, and KILL after --kill-after, before another can get KEY. A guard process sees to that also
-when dibs itself is killed or frozen. What escapes it: a process that leaves the group (setsid), one that belongs to another
-user (sudo) or hangs in the kernel, and a machine that is frozen as a whole. For those there is DIBS_TOKEN.
+COMMAND and all that it has started get TERM, and KILL after --kill-after, before another can get KEY. A guard process sees to that also
+when dibs itself is killed or frozen. What escapes it: a process that leaves the session (setsid; where this is not Linux, also one in a
+process group of its own), one that belongs to another user (sudo) or hangs in the kernel, and a machine that is frozen as a whole. For
+those there is DIBS_TOKEN; and where dibs knows that one lives on, the line says so, and KEY stays taken until the lease ends.
+Instead of timeout 1h COMMAND write --max-hold 1h.
 
-HUP INT QUIT TERM USR1 USR2 WINCH CONT TSTP are passed on to COMMAND's group; the lease is kept until COMMAND has ended. While dibs
-still waits for KEY, the first six end the wait. What was ignored from the start (nohup) stays ignored. A job that is suspended (Ctrl-Z) is
-not renewed: suspended for longer than its lease, it is stopped for good.
+HUP INT QUIT TERM USR1 USR2 WINCH CONT TSTP are passed on to COMMAND and all that it has started; the lease is kept until COMMAND has ended. While dibs
+still waits for KEY, the first six end the wait. HUP, INT, TSTP, TTIN and TTOU stay ignored, by COMMAND too, if they were from the start (nohup);
+the others do not. A job that is suspended (Ctrl-Z) is not renewed: suspended for longer than its lease, it is stopped for good.
 
 Processes that COMMAND leaves in the background when it ends are neither waited for nor stopped, and hold no lock. A dibs run inside COMMAND
 for a KEY that is held around it is refused, since it would wait for ever.

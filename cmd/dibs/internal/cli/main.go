@@ -2,13 +2,17 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dibs-go/dibs/cmd/dibs/internal/exit"
+	"github.com/dibs-go/dibs/cmd/dibs/internal/signals"
 )
 
 // Main runs dibs with these arguments and returns its exit status.
@@ -16,7 +20,7 @@ func Main(args []string) int {
 	status := 0
 	root := newRoot(&status, args)
 	root.SetArgs(args)
-	if err := root.Execute(); err != nil {
+	if err := written(root.Execute()); err != nil {
 		if !exit.Silent(err) {
 			exit.Say(os.Stderr, err.Error())
 		}
@@ -24,6 +28,9 @@ func Main(args []string) int {
 	}
 	return status
 }
+
+// dealsWithSignals are the commands that do so by themselves.
+var dealsWithSignals = []string{"run", "sweep"}
 
 // commands are what there is, by name.
 var commands = []struct {
@@ -63,6 +70,11 @@ func newRoot(status *int, args []string) *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
+		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
+			if !slices.Contains(dealsWithSignals, cmd.Name()) {
+				signals.EndByEarly()
+			}
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return exit.Errorf(exit.Usage, "there is no command %q: see dibs --help (to run a command: dibs run KEY -- COMMAND)", args[0])
@@ -98,6 +110,14 @@ func atMost(n int, want string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// written gives an error of writing its status where the command line's library has written, to a full disk, say.
+func written(err error) error {
+	if path, ok := errors.AsType[*fs.PathError](err); ok && path.Op == "write" {
+		return exit.With(exit.Failed, fmt.Errorf("writing the output: %w", err))
+	}
+	return err
 }
 
 // out writes what a command was asked for. Unlike a line on stderr, it must not get lost unseen.

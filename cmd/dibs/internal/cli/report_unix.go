@@ -22,32 +22,41 @@ func report(f *runFlags, o *opened, token int64, outcome runner.Outcome, release
 		outcome.Kind, outcome.Cause, outcome.ByItself = runner.Lost, released, true
 	}
 	where := fmt.Sprintf("%q (token %d, on %s)", f.key, token, o.Name)
-	left := ""
-	if outcome.Alive {
-		left = "; not all of its processes could be killed, so the key stays taken until the lease ends"
-	}
+	stopped := stoppedOrNot(outcome)
 	switch outcome.Kind {
 	case runner.Interrupted:
 		return 0, interrupted(f.key, outcome.Signal)
 	case runner.NotRun:
 		return 0, exit.Errorf(outcome.Status, "%s", outcome.Message)
 	case runner.TooLong:
-		return 0, exit.Errorf(exit.MaxHold, "%s: COMMAND ran longer than --max-hold %s and was stopped%s; raise it if that is to be expected",
-			where, f.maxHold.D, left)
+		return 0, exit.Errorf(exit.MaxHold, "%s: COMMAND ran longer than --max-hold %s and %s; raise it if that is to be expected",
+			where, f.maxHold.D, stopped)
 	case runner.GuardLost:
-		return 0, exit.Errorf(exit.Lost, "%s: the guard process of COMMAND was killed, and without it COMMAND was not safe and was stopped%s", where, left)
+		return 0, exit.Errorf(exit.Lost, "%s: the guard process of COMMAND was killed, and without it COMMAND was not safe and %s", where, stopped)
 	case runner.Lost:
-		stopped := "COMMAND was stopped"
 		if outcome.ByItself {
-			stopped = "COMMAND had not ended by then"
+			stopped = fmt.Sprintf("had not ended by then, and ended by itself with status %d", commandStatus(outcome.Status))
 		}
-		return 0, exit.Errorf(exit.Lost, "%s: lock lost: %s; %s%s, and another may hold the key now (dibs ls)",
-			where, why(o, outcome.Cause), stopped, left)
+		return 0, exit.Errorf(exit.Lost, "%s: lock lost: %s; COMMAND %s, and another may hold the key now (dibs ls)",
+			where, why(o, outcome.Cause), stopped)
 	}
 	if released != nil {
 		exit.Say(os.Stderr, fmt.Sprintf("%s: COMMAND has ended, but the lock could not be released: %s", where, unreleased(f, o, released)))
 	}
 	return commandStatus(outcome.Status), nil
+}
+
+// stoppedOrNot is what became of a COMMAND that had to end. What is known to live was not stopped.
+func stoppedOrNot(outcome runner.Outcome) string {
+	const taken = ", so the key stays taken until the lease ends"
+	switch {
+	case outcome.Alive:
+		return "was told to end; not all of its processes could be killed" + taken
+	case len(outcome.Escaped) > 0:
+		pids := strings.Trim(fmt.Sprint(outcome.Escaped), "[]")
+		return "was told to end; what has left its session (setsid) was not, and goes on (pid " + pids + ")" + taken
+	}
+	return "was stopped"
 }
 
 // unreleased is what there is to say of a lock that was not released. The library tells that of a program that lives on, which goes on trying.

@@ -32,7 +32,7 @@ const requestLimit = 5 * time.Second
 // run is dibs run. Its status is COMMAND's, unless there is an error.
 func run(cmd *cobra.Command, f *runFlags, args []string) (int, error) {
 	// First of all, so that no signal from now on ends this process without a word, or leaves something behind.
-	caught := make(chan os.Signal, 64)
+	caught := signals.Early()
 	signals.Catch(caught, signals.Ending...)
 	// Writing to a stderr that was closed must not end it either.
 	signals.Catch(caught, syscall.SIGPIPE)
@@ -96,7 +96,7 @@ func underLock(f *runFlags, r *runner.Runner, caught chan os.Signal) (int, error
 
 // release gives the lock back once nothing of COMMAND is left.
 func release(o *opened, lock *dibs.Lock, outcome runner.Outcome) error {
-	if outcome.Alive {
+	if outcome.Alive || len(outcome.Escaped) > 0 {
 		return nil // something may still be at work: the key must not go to another before the lease ends
 	}
 	if outcome.Kind != runner.Lost || outcome.ByItself {

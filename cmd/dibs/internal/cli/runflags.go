@@ -66,6 +66,11 @@ func (f *runFlags) settle(cmd *cobra.Command, args []string) error {
 	if dashes {
 		f.command = f.command[1:]
 	}
+	if cmd.ArgsLenAtDash() == 0 && !dashes {
+		// In dibs run $UNSET -- COMMAND ARG the words would be taken for others than they are.
+		return wrong("-- comes before KEY, and none after it: is a variable of your script not set? Write dibs run [flags] KEY -- COMMAND [ARG...], " +
+			"and dibs run [flags] -- KEY -- COMMAND [ARG...] if KEY begins with -")
+	}
 	given := cmd.Flags().Changed
 	if f.once && given("wait") {
 		return wrong("-n and --wait contradict each other: -n is the same as --wait 0, so leave one out")
@@ -74,12 +79,8 @@ func (f *runFlags) settle(cmd *cobra.Command, args []string) error {
 		f.wait.D = 0
 	}
 	switch {
-	case f.key == "":
-		return wrong("KEY is empty: it is what is locked, 1 to %d bytes", maxKey)
-	case !utf8.ValidString(f.key):
-		return wrong("KEY %q is not valid UTF-8", f.key)
-	case len(f.key) > maxKey:
-		return wrong("KEY has %d bytes, and at most %d are possible: %.40q...", len(f.key), maxKey, f.key)
+	case wrongKey(f.key) != nil:
+		return wrongKey(f.key)
 	case len(f.command) == 0:
 		return wrong("COMMAND is missing: dibs run [flags] KEY -- COMMAND [ARG...]")
 	case !dashes && strings.HasPrefix(f.command[0], "-"):
@@ -90,6 +91,19 @@ func (f *runFlags) settle(cmd *cobra.Command, args []string) error {
 		return wrong("--note must be valid UTF-8 of at most %d bytes", maxNote)
 	}
 	return f.settleTimes(given("kill-after"))
+}
+
+// wrongKey is an error if there can be no such key.
+func wrongKey(key string) error {
+	switch {
+	case key == "":
+		return exit.Errorf(exit.Usage, "KEY is empty: it is what is locked, 1 to %d bytes", maxKey)
+	case !utf8.ValidString(key):
+		return exit.Errorf(exit.Usage, "KEY %q is not valid UTF-8", key)
+	case len(key) > maxKey:
+		return exit.Errorf(exit.Usage, "KEY has %d bytes, and at most %d are possible: %.40q...", len(key), maxKey, key)
+	}
+	return nil
 }
 
 func (f *runFlags) settleTimes(killAfterGiven bool) error {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -48,7 +47,7 @@ slow, and a million rows take some minutes. SQLite removes its old rows by itsel
 Make --retention longer than the longest TTL that is used with this store.
 
 Exit status: 0 when the pass is done, 64 for wrong usage, 69 when the store cannot be used, 75 when another process is sweeping at the moment,
-128+n when signal n (HUP, INT, TERM) ended it. What was ignored from the start (nohup) stays ignored.`,
+128+n when signal n (HUP, INT, QUIT, TERM, USR1, USR2) ended it. HUP and INT stay ignored if they were from the start (nohup).`,
 		Example: `  dibs sweep --store-file /etc/dibs/store
   dibs sweep --retention 1h --json`,
 		Args: exactly(0, "no arguments"),
@@ -113,10 +112,10 @@ func sweepStore(ctx context.Context, o *opened, retention time.Duration) (sweepJ
 }
 
 // untilSignalled returns a context that ends with a signal by which somebody ends a command, and what tells which that was, 0 for none: a pass that is cut
-// off would keep its turn. What was ignored from the start (nohup) stays so.
+// off would keep its turn. HUP and INT stay ignored if they were from the start (nohup).
 func untilSignalled(ctx context.Context) (context.Context, func() syscall.Signal) {
 	ctx, cancel := context.WithCancel(ctx)
-	caught := make(chan os.Signal, 1)
+	caught := signals.Early()
 	var came atomic.Int64
 	signals.Catch(caught, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
 	go func() {

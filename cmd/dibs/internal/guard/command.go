@@ -82,18 +82,21 @@ func lookPath(name string) (string, error) {
 	return "", err
 }
 
-// watch waits for the command, and tells when it is stopped and when it ends.
-func watch(pid int, events chan<- event) {
+// watch waits for the command, and tells when it is stopped and when it ends; and for what the guard has adopted, of which it tells nothing.
+func watch(command int, events chan<- event) {
 	for {
 		var ws syscall.WaitStatus
-		_, err := syscall.Wait4(pid, &ws, syscall.WUNTRACED, nil)
+		pid, err := syscall.Wait4(-1, &ws, syscall.WUNTRACED, nil)
 		switch {
 		case err == syscall.EINTR:
-		case err == nil && ws.Stopped():
+		case err != nil:
+			return // nobody is left
+		case pid != command:
+		case ws.Stopped():
 			events <- event{paused: ws.StopSignal()}
 		default:
 			events <- event{status: ws, at: wire.Now()}
-			return
+			command = 0 // its number may become another's
 		}
 	}
 }

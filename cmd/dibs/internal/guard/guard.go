@@ -5,18 +5,17 @@ package guard
 import (
 	"bytes"
 	"os"
-	"syscall"
 	"time"
 
 	"github.com/dibs-go/dibs/cmd/dibs/internal/procgroup"
 	"github.com/dibs-go/dibs/cmd/dibs/internal/wire"
 )
 
-// poll is how often the guard looks whether the group is empty, once it is to end.
+// poll is how often the guard looks whether anything is left, once all is to end.
 const poll = 10 * time.Millisecond
 
 type guard struct {
-	pgid      int
+	tree      *procgroup.Tree
 	killAfter time.Duration
 	command   []string
 	status    *os.File
@@ -24,12 +23,12 @@ type guard struct {
 
 	deadline wire.Mono // until then the lease is good
 	running  bool      // COMMAND was started
-	stopping bool      // the group was sent TERM: there is no way back
+	stopping bool      // all was sent TERM: there is no way back
 	killAt   wire.Mono // when it is sent KILL, if stopping
-	ended    bool      // COMMAND ended, but something of its group may live
+	ended    bool      // COMMAND ended, but something that it has started may live
 }
 
-// live goes on until COMMAND has ended, or the whole group is dead.
+// live goes on until COMMAND has ended, or all that it has started is dead.
 func (g *guard) live(control <-chan wire.Msg) int {
 	timer := time.NewTimer(0)
 	for {
@@ -76,7 +75,7 @@ func (g *guard) next() time.Duration {
 func (g *guard) hear(m wire.Msg) (done bool) {
 	switch m.Word {
 	case wire.Deadline:
-		// Once the group was sent TERM, a renewal that came too late changes nothing: COMMAND was told to end.
+		// Once COMMAND was sent TERM, a renewal that came too late changes nothing: COMMAND was told to end.
 		if !g.stopping {
 			g.deadline = m.At
 		}
@@ -104,6 +103,7 @@ func (g *guard) begin(vars string) bool {
 		return false
 	}
 	g.running = true
+	g.tree.Command = pid
 	g.say(wire.Msg{Word: wire.Started, N: int64(pid)})
 	go watch(pid, g.events)
 	return true
@@ -117,6 +117,7 @@ func (g *guard) see(e event) (done bool) {
 	}
 	g.say(wire.Msg{Word: wire.Ended, N: int64(e.status), At: e.at})
 	g.ended = true
+	g.tree.Command = 0
 	// What COMMAND left in the background after a normal end is its own affair. What is left after a TERM has lost
 	// its lock, so the guard stays until nothing of it lives.
 	return !g.stopping || g.empty()
@@ -145,20 +146,21 @@ func (g *guard) stop(reason string) {
 	}
 	g.stopping = true
 	g.killAt = min(wire.Now().Add(g.killAfter), g.deadline)
-	procgroup.Terminate(g.pgid)
+	g.tree.Terminate()
 	g.say(wire.Msg{Word: wire.Stopping, Text: reason})
 }
 
-// kill is the guard's last act: it is in the group itself.
+// kill is the guard's last act: it is in the group itself. What runs under another dibs inside COMMAND goes with it: that one's own lease may have
+// long to go, but it is a part of COMMAND like any other.
 func (g *guard) kill() {
 	g.say(wire.Msg{Word: wire.Killing})
-	procgroup.Signal(g.pgid, syscall.SIGKILL)
+	g.tree.Kill()
 	os.Exit(1) // not reached
 }
 
 // empty tells whether nothing but the guard is left. Where the system cannot tell, KILL will settle it.
 func (g *guard) empty() bool {
-	alive, known := procgroup.Alive(g.pgid)
+	alive, known := g.tree.Alive()
 	return known && !alive
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-go/dibs/cmd/dibs/internal/digits"
+	"github.com/dibs-go/dibs/cmd/dibs/internal/procgroup"
 	"github.com/dibs-go/dibs/cmd/dibs/internal/signals"
 	"github.com/dibs-go/dibs/cmd/dibs/internal/wire"
 )
@@ -34,6 +35,8 @@ func Main(args []string) int {
 		return usage
 	}
 	setName()
+	// So all that COMMAND starts stays below this process, and can be found, as long as this process lives.
+	procgroup.AdoptOrphans()
 	msgs := make(chan wire.Msg)
 	go wire.Receive(control, msgs)
 	return g.live(msgs)
@@ -59,7 +62,7 @@ func fromArgs(args []string) (g *guard, control *os.File, err error) {
 	if syscall.Getpgrp() != os.Getpid() {
 		return nil, nil, errors.New("it must lead a process group")
 	}
-	return &guard{pgid: os.Getpid(), killAfter: killAfter, command: args[4:], status: out, events: make(chan event)}, in, nil
+	return &guard{tree: &procgroup.Tree{Group: os.Getpid()}, killAfter: killAfter, command: args[4:], status: out, events: make(chan event)}, in, nil
 }
 
 // pipe opens an inherited descriptor, and keeps COMMAND from inheriting it: the pipe must end when the guard does.

@@ -5,15 +5,13 @@ package runner
 import (
 	"context"
 	"errors"
-	"syscall"
 	"time"
 
-	"github.com/dibs-go/dibs/cmd/dibs/internal/procgroup"
 	"github.com/dibs-go/dibs/cmd/dibs/internal/wire"
 )
 
 const (
-	// pollGroup is how often the wrapper looks whether the group is empty, once it is to end.
+	// pollGroup is how often the wrapper looks whether anything is left, once all is to end.
 	pollGroup = 10 * time.Millisecond
 	// killPatience is how long it goes on to kill what does not die: it may hang in the kernel, or belong to another user.
 	killPatience = 3 * time.Second
@@ -55,17 +53,17 @@ func (r *run) look() {
 	case !r.termed:
 		r.terminate()
 	default:
-		procgroup.Signal(r.guard.pid, syscall.SIGKILL) // the guard too; then its pipe ends, and watch with it
+		r.guard.tree.Kill() // the guard too; then its pipe ends, and watch with it
 		r.killAt = wire.Now().Add(backup)
 	}
 }
 
 func (r *run) terminate() {
 	r.termed = true
-	procgroup.Terminate(r.guard.pid)
+	r.guard.tree.Terminate()
 }
 
-// settle makes the outcome, and sees to it that nothing is left of a group that had to end.
+// settle makes the outcome, and sees to it that nothing is left of a command that had to end.
 func (r *run) settle() Outcome {
 	if r.ended == nil && r.failed == nil && r.reason == "" {
 		// The guard died without a word: somebody has killed it. Without it nothing would end the command when this process
@@ -79,6 +77,7 @@ func (r *run) settle() Outcome {
 	out := Outcome{Cause: r.cause, Deadline: r.deadline}
 	if r.reason != "" {
 		out.Alive = r.clear()
+		out.Escaped = r.guard.tree.Escaped()
 	}
 	switch {
 	case r.reason == guardLost:
@@ -90,7 +89,7 @@ func (r *run) settle() Outcome {
 	case r.failed != nil:
 		out.Kind, out.Status, out.Message = NotRun, int(r.failed.N), r.failed.Text
 	case r.lostBefore(r.ended.At):
-		out.Kind, out.Cause, out.ByItself = Lost, context.Cause(r.Held), true
+		out.Kind, out.Cause, out.ByItself, out.Status = Lost, context.Cause(r.Held), true, int(r.ended.N)
 	default:
 		out.Kind, out.Status = Ended, int(r.ended.N)
 	}
@@ -105,18 +104,18 @@ func (r *run) lostBefore(end wire.Mono) bool {
 	return end > r.deadline || r.whyOver() == wire.Lost && wire.Now() < r.deadline
 }
 
-// clear waits until the group is empty, and kills it when its time is over. It answers whether something lives all the same.
+// clear waits until nothing of the command is left, and kills it when its time is over. It answers whether something lives all the same.
 func (r *run) clear() (alive bool) {
 	patience := max(r.killAt, wire.Now()).Add(killPatience)
 	for {
-		alive, known := procgroup.Alive(r.guard.pid)
+		alive, known := r.guard.tree.Alive()
 		switch {
 		case known && !alive:
 			return false
 		case patience.Until() <= 0:
 			return alive
 		case r.killAt.Until() <= 0:
-			procgroup.Signal(r.guard.pid, syscall.SIGKILL)
+			r.guard.tree.Kill()
 		}
 		if !known && r.killAt.Until() < -backup {
 			return false // where the system does not tell, KILL has to be believed in

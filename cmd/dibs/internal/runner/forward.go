@@ -6,7 +6,6 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/dibs-go/dibs/cmd/dibs/internal/procgroup"
 	"github.com/dibs-go/dibs/cmd/dibs/internal/signals"
 )
 
@@ -28,8 +27,8 @@ func (r *run) interrupted() syscall.Signal {
 	}
 }
 
-// forward passes a signal on to the whole group; the guard lets it pass. Before the command runs, there is nobody
-// in the group to get it.
+// forward passes a signal on to the command and all that it has started; the guard lets it pass. Before the command runs, there is nobody
+// to get it.
 func (r *run) forward(sig syscall.Signal) {
 	switch {
 	case sig == syscall.SIGPIPE:
@@ -39,6 +38,6 @@ func (r *run) forward(sig syscall.Signal) {
 	case r.ended != nil:
 		// What the command left in the background is not ours to signal any more.
 	default:
-		procgroup.Signal(r.guard.pid, sig)
+		r.guard.tree.Signal(sig)
 	}
 }

@@ -11,12 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dibs-go/dibs/cmd/dibs/internal/guard"
+	"github.com/dibs-go/dibs/cmd/dibs/internal/procgroup"
 	"github.com/dibs-go/dibs/cmd/dibs/internal/wire"
 )
 
 // guardProc is the guard as the wrapper sees it.
 type guardProc struct {
 	pid     int // of the guard, and of the group that it leads
+	tree    *procgroup.Tree
 	control *os.File
 	said    chan wire.Msg // closed when its pipe ends
 	gone    chan struct{} // closed when it has ended; it is not waited for yet, so that its number stays its own
@@ -35,7 +37,10 @@ func startGuard(c Command) (*guardProc, error) {
 	}
 	defer statusW.Close()
 
-	adoptOrphans()
+	// When somebody kills the guard, what it had below it is then still ours to wait for; and where dibs is a container's first process,
+	// nothing changes.
+	heir := procgroup.NewHeir(os.Getpid())
+	procgroup.AdoptOrphans()
 	// The guard gets its pipe ends under the numbers that they have here, not under 3 and 4: those may be in use by descriptors
 	// that COMMAND is to inherit. Nothing else is started from this process, so nobody else inherits them.
 	in, out := controlR.Fd(), statusW.Fd()
@@ -57,7 +62,7 @@ func startGuard(c Command) (*guardProc, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the guard cannot be started: %w", err)
 	}
-	g := &guardProc{pid: pid, control: controlW, said: make(chan wire.Msg), gone: make(chan struct{})}
+	g := &guardProc{pid: pid, tree: &procgroup.Tree{Group: pid, Heir: heir}, control: controlW, said: make(chan wire.Msg), gone: make(chan struct{})}
 	go wire.Receive(statusR, g.said)
 	go func() {
 		defer close(g.gone)
@@ -74,7 +79,11 @@ func self() (string, error) {
 			return link, nil
 		}
 	}
-	return os.Executable()
+	exe, err := os.Executable()
+	if err != nil && runtime.GOOS == "linux" { // that asks /proc, too
+		return "", fmt.Errorf("dibs cannot start its guard, since it does not find itself under /proc: mount it (mount -t proc proc /proc) where dibs runs: %w", err)
+	}
+	return exe, err
 }
 
 func (g *guardProc) send(m wire.Msg) { wire.Send(g.control, m) }

@@ -7,8 +7,6 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
-
-	"github.com/dibs-go/dibs/cmd/dibs/internal/procgroup"
 )
 
 // pause does what a shell's job does when the terminal stops its command: it gives the terminal to a command that asks for it, or
@@ -24,7 +22,7 @@ func (r *run) pause(sig syscall.Signal) {
 	switch {
 	case asked && r.terminal.ours():
 		r.terminal.give(r.guard.pid)
-		procgroup.Signal(r.guard.pid, syscall.SIGCONT)
+		r.guard.tree.SignalGroup(syscall.SIGCONT)
 		return
 	case !asked && sig != syscall.SIGTSTP:
 		return // by STOP somebody stopped the command, not the job
@@ -37,7 +35,7 @@ func (r *run) pause(sig syscall.Signal) {
 	if given && r.terminal.ours() {
 		r.terminal.give(r.guard.pid)
 	}
-	procgroup.Signal(r.guard.pid, syscall.SIGCONT)
+	r.guard.tree.SignalGroup(syscall.SIGCONT)
 }
 
 // stops is how many tenths of a second a stop may take.

@@ -40,7 +40,7 @@ type Job struct {
 // Outcome is what became of a job.
 type Outcome struct {
 	Kind Kind
-	// Status is the wait status of the command (Ended), or its exit status in a shell's eyes (NotRun).
+	// Status is the wait status of the command (Ended, ByItself), or its exit status in a shell's eyes (NotRun).
 	Status int
 	// Signal is the one that kept the command from being run (Interrupted).
 	Signal syscall.Signal
@@ -50,8 +50,11 @@ type Outcome struct {
 	Cause error
 	// ByItself: the command ended before it could be stopped, but after the lease (Lost).
 	ByItself bool
-	// Alive: not all of the command's group could be killed. Its lease must lapse, not be released.
+	// Alive: not all that the command has started could be killed. Its lease must lapse, not be released.
 	Alive bool
+	// Escaped are the pids of those that the command has started and that live on in sessions of their own; the same holds for its lease. Only
+	// known where the command had to be stopped.
+	Escaped []int
 	// Deadline is until when the lease was good, as far as the guard was told.
 	Deadline wire.Mono
 }
@@ -121,7 +124,7 @@ type run struct {
 	ended, failed *wire.Msg
 }
 
-// Run runs the job and returns when its command has ended; if it had to be stopped, when all of its group have.
+// Run runs the job and returns when its command has ended; if it had to be stopped, when all that it has started have.
 func (p *Runner) Run(job *Job) (Outcome, error) {
 	r := &run{Runner: p, Job: job}
 	r.catchMore()
@@ -221,6 +224,7 @@ func (r *run) hear(m wire.Msg) {
 	switch m.Word {
 	case wire.Started:
 		r.begun = true
+		r.guard.tree.Command = int(m.N)
 		for _, sig := range r.queued {
 			r.forward(sig)
 		}
@@ -235,6 +239,7 @@ func (r *run) hear(m wire.Msg) {
 		r.ending(m.Text)
 	case wire.Ended:
 		r.ended = &m
+		r.guard.tree.Command = 0
 	}
 }
 

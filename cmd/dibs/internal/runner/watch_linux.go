@@ -7,10 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adoptOrphans makes this process the parent of all that lose theirs below it. When somebody kills the guard, COMMAND is then still
-// ours to wait for; and where dibs is a container's first process, nothing changes.
-func adoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
-
 const (
 	cldExited  = 1
 	cldKilled  = 2

@@ -4,8 +4,6 @@ package runner
 
 import "syscall"
 
-func adoptOrphans() {}
-
 // watch returns when the guard has ended, and continues a guard that was stopped, which could not keep its time. It has
 // to wait for the guard; the number of a group is not given out again while the group has members.
 func watch(guard int) {

@@ -30,9 +30,9 @@ func Find(f Flags) (s *Store, unread string, err error) {
 	env := os.Getenv(EnvVar)
 	switch {
 	case f.URL != "":
-		s, err = Parse(f.URL, "--store", false)
+		s, err = parseWord(f.URL, "--store")
 	case env != "":
-		s, err = Parse(env, EnvVar, false)
+		s, err = parseWord(env, EnvVar)
 	case f.File != "":
 		s, err = fromFile(f.File)
 	default:
@@ -51,6 +51,16 @@ func Find(f Flags) (s *Store, unread string, err error) {
 	return s, unread, nil
 }
 
+// parseWord reads a URL that was given as it stands. White space around it is nobody's intention: it comes from files with other line
+// ends, and with it a path would lead to another file.
+func parseWord(word, from string) (*Store, error) {
+	raw := strings.TrimSpace(word)
+	if raw == "" {
+		return nil, exit.Errorf(exit.Usage, "%s holds nothing but white space: give it a value, or leave it out", from)
+	}
+	return Parse(raw, from, false)
+}
+
 // fromFile reads a file that holds one URL; empty lines and lines that begin with # do not count.
 func fromFile(name string) (*Store, error) {
 	b, err := os.ReadFile(name)
@@ -65,6 +75,9 @@ func fromFile(name string) (*Store, error) {
 	}
 	if len(urls) != 1 {
 		return nil, exit.Errorf(exit.Usage, "%s must hold one store's URL on a line of its own, and holds %d", name, len(urls))
+	}
+	if strings.Contains(urls[0], " #") || strings.Contains(urls[0], "\t#") {
+		return nil, exit.Errorf(exit.Usage, "%s has a comment behind the store's URL: give it a line of its own", name)
 	}
 	return Parse(urls[0], name, true)
 }

@@ -110,6 +110,12 @@ func (d *withPool) Close() error { return errors.Join(d.Driver.Close(), d.db.Clo
 // denied is the server's error for a right that is missing.
 const denied = 1142
 
+// withoutInit leaves out the advice that dibs init itself has just been following.
+var withoutInit = strings.NewReplacer(
+	"; create them once with dibs init, or with the DDL of dibs init --print", "",
+	"create it with dibs init, and grant", "create it, and grant",
+)
+
 // Make makes the tables.
 func (d *withPool) Make(ctx context.Context, unusable error) error {
 	err := d.CreateTables(ctx)
@@ -118,6 +124,7 @@ func (d *withPool) Make(ctx context.Context, unusable error) error {
 		return d.Ping(ctx)
 	case e != nil && e.Number == denied: // the tables may well be there, and another right be what is missing
 		why := strings.TrimPrefix(strings.TrimPrefix(unusable.Error(), "dibs: "), d.called+": ") // err has named the store
+		why = withoutInit.Replace(why)
 		return dibsdriver.Named(fmt.Errorf("%w; and they cannot be used as they are: %s", err, why), unusable)
 	}
 	return err
@@ -169,10 +176,10 @@ func urlAddress(address string) (a mysqlAddress, wrong string) {
 		port = "3306"
 	}
 	switch n, err := strconv.Atoi(port); {
+	case strings.Contains(u.Host, ","):
+		return a, severalHosts
 	case err != nil || n < 1 || n > 65535:
 		return a, wrongPort(rest)
-	case strings.Contains(u.Host, ","):
-		return a, "names several hosts: name one, which leads to the server that takes writes"
 	}
 	path := strings.TrimPrefix(u.EscapedPath(), "/")
 	if strings.Contains(path, "/") {
@@ -197,11 +204,18 @@ func wrongPort(rest string) (wrong string) {
 	if host < 0 {
 		host = len(rest)
 	}
-	if at := strings.LastIndexByte(rest, '@'); at >= 0 && at < host {
+	at := strings.LastIndexByte(rest, '@')
+	switch {
+	case at >= host:
+	case strings.Contains(rest[at+1:host], ","):
+		return severalHosts
+	case at >= 0:
 		return none
 	}
 	return none + "; " + escapes
 }
+
+const severalHosts = "names several hosts: name one, which leads to the server that takes writes"
 
 // socket puts a socket's file in the place of a host.
 func (a *mysqlAddress) socket(file string) (wrong string) {

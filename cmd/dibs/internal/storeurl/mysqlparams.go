@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -18,6 +19,9 @@ type mysqlParams struct {
 	ca, cert, key  string
 	rest           []string // name=value, the values escaped
 }
+
+// credentials are names by which JDBC and others take them. The server would be told of a variable that it does not have, and of no user.
+var credentials = []string{"user", "username", "password", "passwd", "pwd"}
 
 func splitParams(query string) (p mysqlParams, wrong string) {
 	own := map[string]*string{"table-prefix": &p.prefix, "socket": &p.socket, "tls-ca": &p.ca, "tls-cert": &p.cert, "tls-key": &p.key}
@@ -32,6 +36,8 @@ func splitParams(query string) (p mysqlParams, wrong string) {
 				return p, "has a parameter " + name + " whose value cannot be read: leave it out, or write " + name + "=VALUE (and %25 for %)"
 			}
 			*to = text
+		case slices.Contains(credentials, strings.ToLower(name)):
+			return p, fmt.Sprintf("has a parameter %q: user and password stand before the host, as in mysql://user:password@host:port/database", name)
 		case strings.Contains(name, "-"):
 			return p, fmt.Sprintf("has a parameter %q, which neither dibs nor go-sql-driver knows: dibs has table-prefix, socket, tls-ca, tls-cert and tls-key", name)
 		case name == "strict" || !strings.Contains(param, "="): // strict: the client library panics

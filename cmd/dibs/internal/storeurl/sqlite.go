@@ -12,7 +12,13 @@ import (
 // readSQLite finds the paths that would be another file than the one that was meant.
 func readSQLite(s *Store) (target, error) {
 	path := s.address
+	file, options, _ := strings.Cut(path, "?")
 	switch {
+	case strings.Contains(options, "="):
+		s.Name = "sqlite:" + file // what is left out may be a password
+		return target{}, exit.Errorf(exit.Usage, "%s (from %s) has options behind a question mark, and there are none for SQLite, nor user or password: write sqlite:/path/to/file", s.Name, s.From)
+	case path == ":memory:", strings.HasPrefix(path, "file::memory:"):
+		return target{}, exit.Errorf(exit.Usage, "%s (from %s) is no file's path, and a database in memory would be gone with this command: write sqlite:/path/to/file", s.Name, s.From)
 	case path == "":
 		return target{}, exit.Errorf(exit.Usage, "%s names no file: write sqlite:/path/to/file", s.From)
 	case strings.HasPrefix(path, "//") && !strings.HasPrefix(path, "///"):

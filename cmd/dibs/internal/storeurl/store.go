@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/dibs-go/dibs/cmd/dibs/internal/exit"
 	"github.com/dibs-go/dibs/dibsdriver"
@@ -33,6 +34,9 @@ type Store struct {
 
 // Parse reads a store's URL, found in a file or elsewhere. Its errors never show a password.
 func Parse(raw, from string, inFile bool) (*Store, error) {
+	if strings.ContainsFunc(raw, unicode.IsControl) {
+		return nil, exit.Errorf(exit.Usage, "%s has a control character within the store's URL (a line break, or one of a file with other line ends?): take it out", from)
+	}
 	scheme, address := split(raw)
 	i := slices.IndexFunc(kinds, func(k kind) bool { return slices.Contains(k.schemes, scheme) })
 	if i < 0 {
