@@ -17,7 +17,7 @@ help: ## Show what there is to make
 
 .PHONY: test
 test: deps ## Lint, and test every guarantee on every store (10 minutes at most); CI runs this
-	@$(TESTSUM) -- scripts/test -timeout=9m
+	@$(TESTSUM) -- scripts/test -timeout=15m
 
 .PHONY: test-all
 test-all: export DIBS_TEST_LONG := 1

@@ -43,6 +43,7 @@ func (b *bed) lasts(t testing.TB, key string, ttl time.Duration, f func()) {
 // takenOver requires that a dead holder's key passes on when its lease has expired: neither earlier, nor may anybody be told later that it is busy.
 func (b *bed) takenOver(t testing.TB, other *Driver, key string, token int64) {
 	t.Helper()
+	time.Sleep(time.Duration(b.column(t, "expires", key)-b.clock(t))*time.Microsecond - 100*time.Millisecond)
 	for limit := time.Now().Add(15 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		end, now := b.column(t, "expires", key), b.clock(t)
 		p := params(key, time.Minute)
@@ -75,7 +76,7 @@ func TestB32_SessionZones(t *testing.T) {
 				t.Parallel()
 				key := fmt.Sprint("k", i)
 				holder, other := b.driver(t, c[0]), b.driver(t, c[1])
-				const first, ttl = 3 * time.Second, 5 * time.Second
+				const first, ttl = 2 * time.Second, 4 * time.Second
 				var owner string
 				var token int64
 				b.lasts(t, key, first, func() { owner, token = take(t, holder, key, first) })

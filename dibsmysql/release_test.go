@@ -13,14 +13,14 @@ func TestReleaseWithoutAutocommit(t *testing.T) {
 	onBoth(t, func(t *testing.T, b *bed) {
 		for _, keep := range []time.Duration{0, time.Second} {
 			db := b.pool(t, "")
-			d := drive(t, db)
+			d, other := drive(t, db), b.driver(t, "")
 			owner, _ := take(t, d, "k", time.Hour)
 			b.must(t, db, "SET SESSION autocommit = 0") // on the one that is idle
 			if err := d.Release(within(t), dibsdriver.ReleaseParams{Key: "k", Owner: owner, Keep: keep}); err != nil {
 				t.Error(err)
 			}
 			eventually(t, "others find it free", func() bool {
-				r, err := b.driver(t, "").Acquire(within(t), params("k", time.Millisecond))
+				r, err := other.Acquire(within(t), params("k", time.Millisecond))
 				return err == nil && r.Acquired
 			})
 			eventually(t, "it is free again", func() bool { _, _, left := b.peek(t, "k"); return left <= 0 })
