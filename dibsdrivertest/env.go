@@ -210,18 +210,18 @@ func (e *env) busy(l *dibs.Locker, key string) *dibs.BusyError {
 func (e *env) until(within time.Duration, what string, cond func() bool) {
 	e.Helper()
 	end := time.Now().Add(within)
-	for !cond() {
+	for pause := 2 * time.Millisecond; !cond(); pause = min(pause*5/4, 25*time.Millisecond) { // each look is work for a busy machine
 		if time.Now().After(end) {
 			e.Fatalf("after %s still not: %s", within, what)
 		}
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(pause)
 	}
 }
 
 // throughout requires a condition for a time.
 func (e *env) throughout(d time.Duration, what string, cond func() bool) {
 	e.Helper()
-	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if !cond() {
 			e.Fatalf("not any more: %s", what)
 		}

@@ -128,7 +128,7 @@ func deadKeys(e *env) {
 		})
 	}
 	wg.Wait()
-	if d := time.Since(last); d > ttl+e.soon(500*time.Millisecond, last) {
+	if d := time.Since(last); d > ttl+e.soon(500*time.Millisecond+time.Duration(n)*10*time.Millisecond, last) { // the last of n
 		e.Errorf("taking %d dead keys took %s from when they died, their TTL was %s", n, d, ttl)
 	}
 }

@@ -20,7 +20,7 @@ func settings(s *testenv.Server) []string {
 		dsn("clientFoundRows=true", "interpolateParams=true", "parseTime=true", "loc=Asia/Tokyo", "charset=latin1", "time_zone='+13:00'", isolation+"='SERIALIZABLE'",
 			"sql_mode='ANSI,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT,IGNORE_SPACE,HIGH_NOT_PRECEDENCE'"),
 		dsn("interpolateParams=true", "multiStatements=true", "charset=utf8mb4", "time_zone='-11:00'", isolation+"='READ-COMMITTED'", "sql_mode='"+modes[0]+"'"),
-		dsn("clientFoundRows=true", "parseTime=true", "loc=America/New_York", "compress=true", "charset=binary", isolation+"='REPEATABLE-READ'", "sql_mode='"+modes[1]+"'",
+		dsn("clientFoundRows=true", "parseTime=true", "loc=America/New_York", "charset=binary", isolation+"='REPEATABLE-READ'", "sql_mode='"+modes[1]+"'",
 			"sql_safe_updates=1", "rejectReadOnly=true"),
 		dsn("clientFoundRows=true", "sql_mode=''"),
 	}

@@ -149,7 +149,7 @@ func (b *bank) disturb() {
 	defer func() {
 		b.Logf("%d transfers, %d freezes, %d kills, %d takeovers, %d refused", done, freezes, kills, taken, b.refused.Load())
 	}()
-	limit := time.Now().Add(60 * time.Second) // on a busy machine
+	limit := time.Now().Add(2 * time.Minute) // on a busy machine
 	if Long() {
 		limit = limit.Add(5 * time.Minute)
 	}

@@ -240,10 +240,12 @@ func renewed(t testing.TB, d *Driver, want dibsdriver.RenewAnswer, key, owner st
 
 func eventually(t testing.TB, what string, f func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(10 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
+	limit := time.Now().Add(10 * time.Second)
+	for pause := 2 * time.Millisecond; !f(); pause = min(pause*5/4, 25*time.Millisecond) { // each look is work for a busy machine
 		if time.Now().After(limit) {
 			t.Fatalf("never: %s", what)
 		}
+		time.Sleep(pause)
 	}
 }
 

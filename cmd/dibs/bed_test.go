@@ -196,10 +196,12 @@ func wantLine(t *testing.T, stderr string, parts ...string) {
 
 // until waits for a condition.
 func until(ok func() bool) bool {
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	end := time.Now().Add(patience)
+	for pause := 4 * time.Millisecond; time.Now().Before(end); pause = min(pause*5/4, 30*time.Millisecond) { // each look is work for a busy machine
 		if ok() {
 			return true
 		}
+		time.Sleep(pause)
 	}
 	return ok()
 }

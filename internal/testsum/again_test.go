@@ -31,19 +31,6 @@ func TestAgain(t *testing.T) {
 		"2 passed, 1 failed, 0 skipped")
 }
 
-// It must pass each time.
-func TestAgainFailsOnce(t *testing.T) {
-	text := withOS(head) + `
-var runs int
-func TestTwice(t *testing.T) {
-	_, err := os.Stat("was-here")
-	os.WriteFile("was-here", nil, 0o600)
-	if runs++; err != nil || runs == 2 { t.Error("now and then") }
-}`
-	code, out := goTest(t, map[string]string{"a_test.go": text}, "./...")
-	want(t, code, 1, out, "TestTwice: failed", "0 passed, 1 failed, 0 skipped")
-}
-
 // What is certain is not tried again, nor what fails beside it.
 func TestNotAgain(t *testing.T) {
 	fails := func(test, output string) string {
